@@ -1,0 +1,45 @@
+// TOSA -> NPU program: the call into regor, the C++ core of Arm's Vela.
+// Why so careful: regor throws through its C interface, crashes on some legal graphs, and its contexts collide when two threads
+// compile. So every compile runs in a forked child; whatever happens there comes back as a value or as an Error.
+// Invariant: the program equals, byte for byte, what the `vela` command makes of the same file with the same flags.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stream/stream.h"
+#include "support/bytes.h"
+#include "support/result.h"
+
+namespace swoop {
+
+enum class Optimise { Performance, Size };
+
+// "Performance" or "Size", as Vela's --optimise spells them.
+Result<Optimise> parse_optimise(std::string_view name);
+
+struct NpuOptions {
+  std::string system_config;  // section names of the config; empty = the target's default
+  std::string memory_mode;
+  std::string config;         // text in vela.ini format; empty = the vela.ini that comes with Vela
+  std::string config_path;    // where `config` came from: for messages and for the reproducer's command line
+  Optimise optimise = Optimise::Performance;
+  std::optional<uint64_t> arena_cache_size;  // bytes; nullopt = what the memory mode says
+  double timeout_seconds = 900;              // regor is stopped and reported after this; the slowest zoo region takes under 10 s
+  uint64_t memory_limit = 16ull << 30;       // bytes of address space regor may take
+  std::string reproducer_dir;                // where a failing region's .tosa is kept; empty = a new folder in $TMPDIR
+};
+
+// Names that --system-config and --memory-mode take, from the config in `options`.
+Result<std::vector<std::string>> system_configs(const NpuOptions& options);
+Result<std::vector<std::string>> memory_modes(const NpuOptions& options);
+
+// Checks config, names and sizes without compiling, so that the driver can complain before the long work.
+Result<void> check_npu_options(const NpuTarget& target, const NpuOptions& options);
+
+// `region` names the region in messages and in the reproducer ("region0"). Callable from several threads at once.
+Result<NpuProgram> compile_npu(Bytes tosa, const NpuTarget& target, const NpuOptions& options, std::string_view region);
+
+}  // namespace swoop
