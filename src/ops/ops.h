@@ -1,0 +1,83 @@
+// What the core operators mean: their traits, shape and type inference, quantization policy and float kernel, one OpInfo per op.
+// The float kernel is the definition; constant folding, calibration and tests share it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ir/ir.h"
+#include "support/result.h"
+
+namespace swoop {
+
+// How a quantizer gives the results of an op their types.
+enum class Policy : uint8_t {
+  SameAsInput,   // data movement: the result has the input's scale and zero point, by construction
+  OwnRange,      // the result's range is measured
+  FixedRange,    // the result's range is known from the math (softmax, sigmoid, tanh)
+  Accumulate32,  // multiply-accumulate: int32 inside, weights per channel, bias at s_x * s_w; the result's range is measured
+  Table,         // a function of one value: a lookup table, the result's range is measured
+  KeepFloat,     // not quantized: integer, boolean or opaque
+};
+
+struct Traits {
+  bool movement = false;      // moves elements without changing them
+  bool elementwise = false;   // result[i] depends on operands[i] (after broadcasting) alone
+  bool reduction = false;     // over attribute axes (or axis), keepdim
+  bool fuses_clamp = false;   // may carry act_min / act_max
+  bool composite = false;     // legalize expands it
+};
+
+// An array during float execution. Floats are f32; integers i64; booleans one byte. Row-major.
+struct Tensor {
+  DType dtype = DType::F32;  // F32, I64 or Bool
+  Shape shape;
+  Buffer data;
+
+  template <typename T>
+  std::span<T> as() { return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)}; }
+  template <typename T>
+  std::span<const T> as() const { return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)}; }
+};
+
+// Result types from the operands' types and the attributes; quantization of the operands is ignored except by data movement.
+using InferFn = Result<std::vector<Type>> (*)(const Graph&, const Node&);
+// inputs[i] is null where the optional input is absent. results come allocated with the inferred types.
+using KernelFn = Result<void> (*)(const Node&, std::span<const Tensor* const> inputs, std::span<Tensor> results);
+
+struct OpInfo {
+  Op op;
+  Policy policy;
+  Traits traits;
+  int min_inputs;
+  int max_inputs;  // -1: any number
+  InferFn infer;
+  KernelFn kernel;  // null: not executable in float (opaque)
+};
+
+const OpInfo& info(Op op);
+
+// Result types of a node as it stands. User models can fail it: the sentence says which rule the shapes break.
+Result<std::vector<Type>> infer(const Graph& graph, const Node& node);
+
+// Float execution of one node. Quantized constants must have been dequantized by the caller (to_tensor does).
+Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results);
+
+// Executes the whole graph in float: quantized types are honoured by quantizing and dequantizing each result (fake quantization), so
+// the same function is the float reference of a float graph and the q/dq reference of a quantized one.
+using Observer = void (*)(void* context, ValueId value, const Tensor& tensor);
+Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, Observer observer = nullptr, void* context = nullptr);
+
+// A constant as a tensor (dequantized when its type is quantized), and back.
+Tensor to_tensor(const Value& constant);
+Tensor make_tensor(DType dtype, Shape shape);
+double real_at(const Value& constant, int64_t index);  // one element of a constant, dequantized
+
+// q = clamp(round_half_even(x * (1 / scale)) + zero_point), as torch's quantize_per_tensor does it in float32.
+int64_t quantize_value(float x, double scale, int64_t zero_point, int64_t qmin, int64_t qmax);
+
+// The scalar function of a Unary node, in float, including its parameters. Null when `fn` is unknown.
+using UnaryFn = float (*)(float x, float alpha, float beta);
+UnaryFn unary_function(std::string_view fn);
+
+}  // namespace swoop
