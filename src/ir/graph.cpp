@@ -112,6 +112,13 @@ std::string Graph::unique_name(std::string_view stem) {
   }
 }
 
+void Graph::rename(ValueId id, std::string_view wanted) {
+  Value& value = values_[id];
+  if (value.name == wanted) return;
+  names_.erase(value.name);
+  value.name = unique_name(wanted);
+}
+
 ValueId Graph::add_input(Type type, std::string input_name, Port port) {
   auto id = static_cast<ValueId>(values_.size());
   Value& value = values_.emplace_back();

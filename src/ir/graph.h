@@ -185,6 +185,7 @@ class Graph {
   const Loc* loc(LocId id) const { return id == kNone ? nullptr : &locs_[id]; }
   bool is_output(ValueId id) const;
   std::string unique_name(std::string_view stem);
+  void rename(ValueId value, std::string_view name);      // keeps names unique: a taken name gets a number
 
   // The nodes in execution order; safe against erasing the node being visited.
   std::vector<NodeId> order() const;

@@ -1,0 +1,82 @@
+#include "ir/ir.h"
+
+#include <gtest/gtest.h>
+
+namespace swoop {
+namespace {
+
+constexpr std::string_view kText = R"text(graph "net" (%x: f32[1,3,4,4] as "x", %h: i8[2] q(0.5, -3) state "h" = x"0102")
+  %w = const i8[2,3,1,1] q(axis=0, [0.5,0.25], [0,0], -127..127) = x"010203040506"
+  %q = quantize %x : i8[1,3,4,4] q(0.1, 4)
+  %c = conv %q, %w, _ act_min=0.0 dilation=[1,1] groups=1 padding=[0,0,0,0] stride=[1,1] : i8[1,2,4,4] q(0.2, -128) @ "net.py":31 "y = self.conv(x)" "block.conv" "Conv2d" name "conv2d"
+  %p = compare %c, %c fn="eq" : bool[1,2,4,4] name "p"
+  %r, %s = opaque %c args=s["t0","i:5"] overload="" scales=d[1.0,inf] target="aten::topk" : f32[], i64[] name "r" {
+    graph "then" (%a: f32[])
+      return %a
+  }
+  return %c as "out", %h state "h"
+)text";
+
+TEST(Text, prints_back_what_it_parsed) {
+  Result<Graph> graph = parse(kText);
+  ASSERT_TRUE(graph) << graph.error().message;
+  std::string printed = print(*graph, {true, true});
+  Result<Graph> again = parse(printed);
+  ASSERT_TRUE(again) << again.error().message << "\n" << printed;
+  EXPECT_EQ(print(*again, {true, true}), printed);
+  EXPECT_TRUE(same(*graph, *again));
+  EXPECT_EQ(graph->node_count(), 4u);
+  EXPECT_EQ(to_text(*graph->loc(graph->producer(graph->outputs()[0])->loc)), "net.py:31");
+}
+
+TEST(Text, every_prefix_is_an_error_and_not_a_crash) {
+  for (size_t length = 0; length < kText.rfind("return"); ++length) EXPECT_FALSE(parse(kText.substr(0, length))) << length;
+}
+
+TEST(Text, names_the_line_of_a_fault) {
+  Result<Graph> graph = parse("graph \"g\" (%x: f32[1])\n  %y = nonsense %x : f32[1]\n  return %y\n");
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().message, "line 2: 'nonsense' is not an operator");
+}
+
+TEST(Text, refuses_a_value_used_before_its_definition) {
+  Result<Graph> graph = parse("graph \"g\" (%x: f32[1])\n  %y = add %x, %z : f32[1]\n  return %y\n");
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().message, "line 2: %z is used before it is defined");
+}
+
+TEST(Graph, replaces_uses_in_nodes_and_outputs) {
+  Graph graph;
+  ValueId x = graph.add_input({DType::F32, {2}, {}}, "x");
+  ValueId a = graph.add_node(Op::Unary, {x}, {{DType::F32, {2}, {}}}, {{Key::Fn, std::string("abs")}}, kNone, "a").outputs[0];
+  ValueId b = graph.add_node(Op::Add, {a, a}, {{DType::F32, {2}, {}}}, {}, kNone, "b").outputs[0];
+  graph.add_output(a);
+  graph.add_output(b);
+  graph.replace_all_uses(a, x);
+  EXPECT_EQ(graph.outputs()[0], x);
+  EXPECT_EQ(graph.node(graph.value(b).producer).inputs, (std::vector<ValueId>{x, x}));
+  EXPECT_EQ(graph.erase_dead(), 1u);
+  EXPECT_EQ(verify(graph), std::nullopt);
+}
+
+TEST(Verify, sees_a_node_that_stands_before_its_operand) {
+  Graph graph;
+  Type type{DType::F32, {2}, {}};
+  ValueId x = graph.add_input(type, "x");
+  Node& a = graph.add_node(Op::Clamp, {x}, {type}, {}, kNone, "a");
+  Node& b = graph.add_node(Op::Clamp, {a.outputs[0]}, {type}, {}, kNone, "b");
+  graph.add_output(b.outputs[0]);
+  EXPECT_EQ(verify(graph), std::nullopt);
+  graph.move_before(b.id, a.id);
+  EXPECT_EQ(verify(graph), "%a is used by b before it is computed");
+}
+
+TEST(Verify, sees_bad_quantization) {
+  Graph graph;
+  ValueId x = graph.add_input(quantized(DType::I8, {2}, 0.0, 0), "x");
+  graph.add_output(x);
+  EXPECT_EQ(verify(graph), "%x has a scale that is not a positive number");
+}
+
+}  // namespace
+}  // namespace swoop
