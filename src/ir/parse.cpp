@@ -112,10 +112,11 @@ class Parser {
   }
 
   unsigned hex_byte() {
+    std::string_view digits = text_.substr(at_, 2);
     unsigned value = 0;
-    if (at_ + 2 > text_.size() || std::from_chars(text_.data() + at_, text_.data() + at_ + 2, value, 16).ptr != text_.data() + at_ + 2)
+    if (digits.size() != 2 || std::from_chars(digits.data(), digits.data() + 2, value, 16).ptr != digits.data() + 2)
       fail("bad hexadecimal byte");
-    at_ += 2;
+    at_ += digits.size();
     return value;
   }
 
@@ -190,8 +191,8 @@ class Parser {
     }
     if (accept(',')) {
       quant.qmin = integer();
-      if (text_.substr(at_, 2) != "..") fail("expected '..'");
-      at_ += 2;
+      expect('.');
+      expect('.');
       quant.qmax = integer();
     }
     expect(')');
