@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Sets up a fresh Debian or Ubuntu machine; run again, it finds what is there and is done in a blink.
+#   tools/setup.sh build   what the build needs: system packages, .venv with the executorch wheel, regor (default)
+#   tools/setup.sh test    and the peers that the tests compare with: PyTorch, executorch with Vela, the TOSA reference model, pytest
+# SWOOP_CACHE (default ~/.cache/swoop) keeps regor's library, which takes minutes to build, across clones.
+set -euo pipefail
+
+readonly EXECUTORCH=1.5.1
+readonly TORCH=2.13.0   # executorch 1.5.1 is built against it
+readonly VELA=5.1.0     # what executorch 1.5.1 pins; cmake/dependencies.cmake names the same
+readonly VELA_SHA256=5f260e3aabfb54f5758311efbdd86f742b5e54aba27caffefcfc3175e301341a
+readonly PACKAGES=(cmake ninja-build g++ libsimdjson-dev zlib1g-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev
+                   libfmt-dev libgtest-dev libbenchmark-dev libdnnl-dev clang-14 libclang-rt-14-dev python3-venv ccache)
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+venv=$root/.venv
+cache=${SWOOP_CACHE:-$HOME/.cache/swoop}
+regor=$cache/regor-$VELA
+
+say() { echo "setup: $*"; }
+fail() { echo "setup: $*" >&2; exit 1; }
+
+system_packages() {
+  command -v apt-get >/dev/null || { say "no apt-get here; install these yourself: ${PACKAGES[*]}"; return; }
+  local missing=() package
+  for package in "${PACKAGES[@]}"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+  done
+  if (( ${#missing[@]} == 0 )); then say "system packages are there"; return; fi
+  say "installing system packages: ${missing[*]}"
+  local as_root=()
+  if (( EUID != 0 )); then
+    command -v sudo >/dev/null || fail "not root and no sudo; install these yourself: ${missing[*]}"
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# installed NAME VERSION: asks the file system, because asking pip takes a second. A local version such as 2.13.0+cpu counts.
+installed() { compgen -G "$venv/lib/python3*/site-packages/$1-$2*.dist-info" >/dev/null; }
+
+virtual_environment() {
+  if [[ -x $venv/bin/python ]]; then say "virtual environment is there"; return; fi
+  say "creating the virtual environment .venv"
+  python3 -m venv "$venv"
+}
+
+pip_install() { "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
+
+executorch_wheel() {
+  if installed executorch $EXECUTORCH; then say "executorch $EXECUTORCH is there"; return; fi
+  say "installing the executorch $EXECUTORCH wheel without its dependencies"
+  pip_install --no-deps "executorch==$EXECUTORCH"
+}
+
+peers() {
+  if installed torch $TORCH; then say "torch $TORCH is there"; else
+    say "installing torch $TORCH"
+    pip_install "torch==$TORCH"
+  fi
+  if installed executorch $EXECUTORCH && installed ethos_u_vela $VELA && installed tosa_tools '' && installed pytest '' &&
+     installed numpy ''; then
+    say "executorch with Vela $VELA, pytest and numpy are there"
+  else
+    say "installing executorch $EXECUTORCH with Vela, the TOSA reference model, pytest and numpy"
+    pip_install "torch==$TORCH" "executorch[ethos-u]==$EXECUTORCH" pytest numpy
+  fi
+}
+
+# Built under a temporary name and renamed, so that a broken build is never taken for a library; one builder at a time.
+regor_library() {
+  if [[ -s $regor/build/libregor.a && -d $regor/src/ethosu/regor ]]; then say "regor $VELA is there"; return; fi
+  mkdir -p "$cache"
+  exec 9>"$regor.lock"
+  flock 9
+  if [[ -s $regor/build/libregor.a && -d $regor/src/ethosu/regor ]]; then say "regor $VELA is there"; return; fi
+  local work
+  work=$(mktemp -d "$regor.XXXXXX")
+  # shellcheck disable=SC2064
+  trap "rm -rf '$work'" EXIT
+
+  say "downloading the source of ethos-u-vela $VELA"
+  "$venv/bin/python" -m pip download -q --disable-pip-version-check --no-deps --no-binary ethos-u-vela -d "$work" \
+    "ethos-u-vela==$VELA"
+  local tarball=$work/ethos_u_vela-$VELA.tar.gz
+  echo "$VELA_SHA256  $tarball" | sha256sum --check --quiet || fail "$tarball is not the release this project was tested with"
+  mkdir "$work/src"
+  tar -xzf "$tarball" -C "$work/src" --strip-components=1
+
+  say "building regor $VELA, once (some minutes)"
+  local cmake=cmake
+  [[ -x /usr/bin/cmake ]] && cmake=/usr/bin/cmake  # Debian's, which is new enough, before whatever else is in PATH
+  # Release alone would turn on link-time optimisation and warnings as errors; the bindings, and with them Python, are not needed.
+  "$cmake" -S "$work/src/ethosu/regor" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DREGOR_ENABLE_TESTING=OFF \
+    -DREGOR_ENABLE_LTO=OFF -DREGOR_ENABLE_WERROR=OFF -DREGOR_ENABLE_CCACHE=OFF -DPython3_FOUND=TRUE >"$work/build.log" 2>&1 &&
+    "$cmake" --build "$work/build" -t regor-static >>"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log" >&2; fail "regor did not build"; }
+
+  mkdir "$work/done" "$work/done/build"
+  mv "$(find "$work/build" -name libregor.a -print -quit)" "$work/done/build/libregor.a"
+  mv "$work/src" "$work/done/src"
+  if [[ -e $regor ]]; then
+    say "moving the incomplete $regor aside"
+    mv "$regor" "$(mktemp -d "$regor.incomplete.XXXXXX")"
+  fi
+  mv "$work/done" "$regor"
+  rm -rf "$work"
+  trap - EXIT
+  say "regor $VELA is in $regor"
+}
+
+what=${1:-build}
+case $what in
+  build | test) ;;
+  *) fail "unknown word '$what'; use: tools/setup.sh [build|test]" ;;
+esac
+system_packages
+virtual_environment
+executorch_wheel
+regor_library
+if [[ $what == test ]]; then peers; fi
