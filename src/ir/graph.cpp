@@ -151,19 +151,24 @@ Node& Graph::add_node(Op op, std::vector<ValueId> inputs, std::vector<Type> type
   node.attrs = std::move(attrs);
   node.loc = loc;
   node.name = std::move(node_name);
-  for (uint32_t i = 0; i < types.size(); ++i) {
-    node.outputs.push_back(static_cast<ValueId>(values_.size()));
-    Value& value = values_.emplace_back();
-    value.type = std::move(types[i]);
-    value.name = unique_name(node.name.empty() ? name_of(op) : std::string_view(node.name));
-    value.producer = id;
-    value.index = i;
-  }
+  for (Type& type : types) add_result(node, std::move(type));
   for (uint32_t i = 0; i < node.inputs.size(); ++i)
     if (node.inputs[i] != kNone) values_[node.inputs[i]].uses.push_back({id, i});
   link(id, before);
   ++alive_;
+  ++op_counts_[static_cast<size_t>(op)];
   return node;
+}
+
+ValueId Graph::add_result(Node& node, Type type) {
+  auto id = static_cast<ValueId>(values_.size());
+  Value& value = values_.emplace_back();
+  value.type = std::move(type);
+  value.name = unique_name(node.name.empty() ? name_of(node.op) : std::string_view(node.name));
+  value.producer = node.id;
+  value.index = static_cast<uint32_t>(node.outputs.size());
+  node.outputs.push_back(id);
+  return id;
 }
 
 void Graph::add_output(ValueId value, Port port) {
@@ -249,6 +254,7 @@ void Graph::erase(NodeId id) {
   node.alive = false;
   unlink(id);
   --alive_;
+  --op_counts_[static_cast<size_t>(node.op)];
 }
 
 size_t Graph::erase_dead() {

@@ -2,6 +2,7 @@
 // References to nodes and values stay valid while the graph grows. Bodies of control flow are graphs inside their node, closed over nothing.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <initializer_list>
 #include <memory>
@@ -154,6 +155,7 @@ class Graph {
   // Inserts before `before`, or at the end. One result value per type.
   Node& add_node(Op op, std::vector<ValueId> inputs, std::vector<Type> types, Attrs attrs = {}, LocId loc = kNone,
                  std::string name = {}, NodeId before = kNone);
+  ValueId add_result(Node& node, Type type);
   void add_output(ValueId value, Port port = {});
   LocId intern(const Loc& loc);
 
@@ -174,6 +176,7 @@ class Graph {
   size_t node_slots() const { return nodes_.size(); }
   size_t value_slots() const { return values_.size(); }
   size_t node_count() const { return alive_; }
+  size_t op_count(Op op) const { return op_counts_[static_cast<size_t>(op)]; }  // of this graph alone, without bodies
   NodeId first() const { return first_; }
   NodeId last() const { return last_; }
   const std::vector<ValueId>& inputs() const { return inputs_; }
@@ -186,6 +189,8 @@ class Graph {
   bool is_output(ValueId id) const;
   std::string unique_name(std::string_view stem);
   void rename(ValueId value, std::string_view name);      // keeps names unique: a taken name gets a number
+
+  bool has_bodies() const { return op_count(Op::Cond) + op_count(Op::While) + op_count(Op::Map) + op_count(Op::Scan) > 0; }
 
   // The nodes in execution order; safe against erasing the node being visited.
   std::vector<NodeId> order() const;
@@ -204,6 +209,7 @@ class Graph {
   NodeId first_ = kNone;
   NodeId last_ = kNone;
   size_t alive_ = 0;
+  std::array<uint32_t, kOpCount> op_counts_{};
   std::deque<Loc> locs_;
   std::unordered_map<std::string, LocId> loc_ids_;
   std::unordered_map<std::string, uint32_t> names_;

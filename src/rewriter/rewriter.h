@@ -1,0 +1,85 @@
+// The engine that applies rewrite rules. It owns the loop: a worklist in which a node meets only the rules that list its op as a root,
+// and after a change only the new nodes and the neighbours of what changed are queued again. A rule table whose root ops are
+// absent from the graph and all its bodies is not run at all. Every rule counts its tries, hits and time.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/ir.h"
+#include "ops/ops.h"
+
+namespace swoop {
+
+class Rewriter {
+ public:
+  Graph& graph() { return *graph_; }
+  const Type& type(ValueId id) const { return graph_->type(id); }
+  const Value& value(ValueId id) const { return graph_->value(id); }
+
+  // The facts a table of rules was started with (the target, say).
+  template <typename T>
+  const T& context() const { return *static_cast<const T*>(context_); }
+
+  // New nodes stand before the node being rewritten and inherit its location. The result type is inferred, or given by the caller
+  // where a quantized result needs a scale that inference cannot know.
+  ValueId make(Op op, std::vector<ValueId> inputs, Attrs attrs = {});
+  ValueId make(Op op, std::vector<ValueId> inputs, Attrs attrs, Type type);
+  ValueId constant(Type type, Buffer data, std::string_view name);
+
+  // All uses of `node`'s result become `with`; the node and what only it used are erased.
+  void replace(Node& node, ValueId with);
+  // Changes in place; the node and its neighbours are visited again.
+  void set_input(Node& node, size_t index, ValueId value);
+  void set_attr(Node& node, Key key, Attr value);
+  void set_type(ValueId value, Type type);
+
+  // The producer of input `index` if it is an `op`, else null.
+  Node* producer(const Node& node, size_t index, Op op);
+  bool used_once(ValueId id) const { return graph_->value(id).uses.size() == 1; }
+
+ private:
+  friend class RuleEngine;
+  void touch(NodeId id);
+  void touch_users(ValueId id);
+  void erase_if_dead(NodeId id);
+
+  Graph* graph_ = nullptr;
+  const void* context_ = nullptr;
+  Node* root_ = nullptr;
+  bool requeue_ = true;
+  std::vector<NodeId> worklist_;
+  std::vector<bool> queued_;
+};
+
+struct Rule {
+  std::string_view name;           // the function's name in kebab case
+  std::vector<Op> roots;
+  bool (*apply)(Rewriter&, Node&);  // true when something changed
+};
+
+struct RuleStats {
+  std::string_view name;
+  size_t tries = 0;
+  size_t hits = 0;
+};
+
+struct StepStats {
+  std::string_view name;
+  bool skipped = false;
+  size_t visits = 0;
+  size_t hits = 0;
+  double microseconds = 0;
+  std::vector<RuleStats> rules;
+};
+
+enum class Repeat { Once, Fixpoint };
+
+// Runs a table over the graph and every body in it.
+StepStats rewrite(Graph& graph, std::span<const Rule> rules, Repeat repeat, const void* context = nullptr);
+
+// Ops of a graph and its bodies that are among `ops`.
+bool contains_any(const Graph& graph, std::span<const Op> ops);
+
+}  // namespace swoop
