@@ -23,13 +23,30 @@ if(NOT EXECUTORCH_ROOT OR NOT EXISTS ${REGOR_SOURCE})
   message(FATAL_ERROR "Run tools/setup.sh first (make does): it installs the executorch wheel and regor.")
 endif()
 
-# schema(FILE): a C++ header made by flatc, in ${CMAKE_BINARY_DIR}/schema.
-set(SCHEMA_DIR ${CMAKE_BINARY_DIR}/schema)
-function(schema FILE)
-  get_filename_component(stem ${FILE} NAME_WE)
+# schema(NAME FILE): a header schema/NAME.h made by flatc from FILE and all that it includes; a room gets it by linking
+# NAME_schema (SWOOP_<room>_LIBRARIES). regor and ExecuTorch carry other versions of FlatBuffers: in that header the
+# namespace is swoop_flatbuffers, so that the linker cannot mix them up.
+find_path(FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h REQUIRED)
+function(schema NAME FILE)
   get_filename_component(folder ${FILE} DIRECTORY)
+  set(generated ${CMAKE_BINARY_DIR}/generated/schema)
+  file(CONFIGURE OUTPUT ${generated}/${NAME}.h CONTENT
+"#pragma once
+#define flatbuffers swoop_flatbuffers
+#include \"schema/${NAME}_generated.h\"
+#undef flatbuffers
+")
+  set(copy ${generated}/${NAME}.fbs)  # flatc names its output after its input
   add_custom_command(
-    OUTPUT ${SCHEMA_DIR}/${ARGV1}
-    COMMAND ${FLATC} --cpp --gen-mutable --scoped-enums -I ${folder} -o ${SCHEMA_DIR} ${FILE}
+    OUTPUT ${generated}/${NAME}_generated.h
+    COMMAND ${CMAKE_COMMAND} -E copy ${FILE} ${copy}
+    COMMAND ${FLATC} --cpp --gen-all --scoped-enums -I ${folder} -o ${generated} ${copy}
     DEPENDS ${FILE})
+  add_custom_target(${NAME}_schema_header DEPENDS ${generated}/${NAME}_generated.h)
+  add_library(${NAME}_schema INTERFACE)
+  add_dependencies(${NAME}_schema ${NAME}_schema_header)
+  target_include_directories(${NAME}_schema SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated ${FLATBUFFERS_INCLUDE})
 endfunction()
+
+schema(tosa ${EXECUTORCH_ROOT}/backends/arm/tosa/schemas/tosa_1.0.fbs)
+set(SWOOP_tosa_LIBRARIES tosa_schema)

@@ -2,7 +2,8 @@
 // what can be done with one: validate, write and read the flatbuffer, print, and run bit for bit. builder.h makes one.
 // Invariants: operators stand in execution order; a TensorId is an index into its own region's tensors; a constant is a
 // tensor with is_const and data (no CONST operator is stored); shape operands (CONST_SHAPE in the file) are attributes
-// of their user; zero points, multipliers, shifts and tables are inputs, in the specification's order. Region 0 is main.
+// of their user; zero points, multipliers, shifts and tables are inputs, in the specification's order. Region 0 is
+// main.
 #pragma once
 
 #include <array>
@@ -55,7 +56,7 @@ struct TransposeConv2dAttributes {
   std::array<int32_t, 2> stride{1, 1};
   bool local_bound = false;
 };
-struct PoolAttributes {  // AVG_POOL2D, MAX_POOL2D
+struct PoolAttributes {                    // AVG_POOL2D, MAX_POOL2D
   std::array<int32_t, 2> kernel{1, 1};     // y, x
   std::array<int32_t, 2> stride{1, 1};     // y, x
   std::array<int32_t, 4> pad{0, 0, 0, 0};  // top, bottom, left, right
@@ -110,11 +111,10 @@ struct WhileLoopAttributes {
   RegionId cond_region = 0;
   RegionId body_region = 0;
 };
-using Attributes =
-    std::variant<NoAttributes, Conv2dAttributes, Conv3dAttributes, TransposeConv2dAttributes, PoolAttributes,
-                 RescaleAttributes, ClampAttributes, ShiftAttributes, AxisAttributes, PadAttributes, ReshapeAttributes,
-                 TileAttributes, SliceAttributes, TransposeAttributes, ResizeAttributes, CastAttributes,
-                 CondIfAttributes, WhileLoopAttributes>;
+using Attributes = std::variant<NoAttributes, Conv2dAttributes, Conv3dAttributes, TransposeConv2dAttributes,
+                                PoolAttributes, RescaleAttributes, ClampAttributes, ShiftAttributes, AxisAttributes,
+                                PadAttributes, ReshapeAttributes, TileAttributes, SliceAttributes, TransposeAttributes,
+                                ResizeAttributes, CastAttributes, CondIfAttributes, WhileLoopAttributes>;
 
 struct Tensor {
   std::string name;  // unique in its region; the writer makes one up when empty
@@ -154,8 +154,8 @@ struct TensorData {
 std::string_view name(Op op);        // "CONV2D"
 std::string_view name(DType dtype);  // "i8"
 
-// Bytes per element in memory: Bool, I4 and I8 take 1, I16 2, I32 4, and I48 a sign-extended int64_t. (The file packs I4
-// to half a byte and I48 to six; reader and writer convert.)
+// Bytes per element in memory: Bool, I4 and I8 take 1, I16 2, I32 4, and I48 a sign-extended int64_t. (The file packs
+// I4 to half a byte and I48 to six; reader and writer convert.)
 size_t element_bytes(DType dtype);
 int64_t element_count(const Shape& shape);
 
