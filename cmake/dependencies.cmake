@@ -50,3 +50,4 @@ endfunction()
 
 schema(tosa ${EXECUTORCH_ROOT}/backends/arm/tosa/schemas/tosa_1.0.fbs)
 set(SWOOP_tosa_LIBRARIES tosa_schema)
+include(regor)

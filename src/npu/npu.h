@@ -28,7 +28,7 @@ struct NpuOptions {
   Optimise optimise = Optimise::Performance;
   std::optional<uint64_t> arena_cache_size;  // bytes; nullopt = what the memory mode says
   double timeout_seconds = 900;              // regor is stopped and reported after this; the slowest zoo region takes under 10 s
-  uint64_t memory_limit = 16ull << 30;       // bytes of address space regor may take
+  uint64_t memory_limit = 0;                 // bytes regor may take; 0 = three quarters of the machine's memory
   std::string reproducer_dir;                // where a failing region's .tosa is kept; empty = a new folder in $TMPDIR
 };
 

@@ -78,6 +78,7 @@ struct Estimates {
   double inference_ms = 0;
   std::array<std::optional<MemoryEstimate>, kNpuMemoryCount> memories;  // nullopt: the memory mode does not use this memory
   std::optional<NpuMemory> staging_memory;
+  int64_t staging_peak_bytes = 0;  // of staging_memory, constants included when they share it
   int64_t arena_cache_size = 0;    // the limit the scheduler worked with
   NpuMemory weights_memory = NpuMemory::OffChipFlash;
   NpuMemory feature_map_memory = NpuMemory::Sram;

@@ -1,0 +1,15 @@
+# regor as an imported library, and Vela's own vela.ini as a generated header: its numbers are Arm's, so they are taken from the
+# release and not kept in this tree.
+add_library(regor STATIC IMPORTED)
+set_target_properties(regor PROPERTIES
+  IMPORTED_LOCATION ${REGOR_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES "${REGOR_SOURCE}/include;${CMAKE_BINARY_DIR}/regor"  # SYSTEM: imported targets always are
+  INTERFACE_LINK_LIBRARIES Threads::Threads)
+
+set(vela_ini ${REGOR_SOURCE}/../config_files/Arm/vela.ini)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${vela_ini})
+file(READ ${vela_ini} VELA_INI)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/regor)
+configure_file(${CMAKE_SOURCE_DIR}/cmake/vela_ini.h.in ${CMAKE_BINARY_DIR}/regor/vela_ini.h @ONLY)
+
+set(SWOOP_npu_LIBRARIES regor)

@@ -1,0 +1,115 @@
+#include "npu/npu.h"
+
+#include <stdlib.h>
+
+#include <limits>
+
+#include "npu/isolate.h"
+#include "npu/regor.h"
+#include "support/file.h"
+
+namespace swoop {
+namespace {
+
+// Last byte of the child's message: a program, or the sentence with which regor refuses the graph.
+constexpr std::byte kProgram{1};
+constexpr std::byte kRefused{2};
+
+std::string shell_quoted(std::string_view text) {
+  std::string out = "'";
+  for (char c : text) {
+    if (c == '\'') out += "'\\''";
+    else out += c;
+  }
+  return out + "'";
+}
+
+// Keeps the .tosa, the config and the `vela` command line that shows the same thing without this program.
+Result<std::string> keep_reproducer(Bytes tosa, const NpuTarget& target, const NpuOptions& options, const NpuSystem& system,
+                                    std::string_view region) {
+  std::string folder = options.reproducer_dir;
+  if (folder.empty()) {
+    const char* temporary = getenv("TMPDIR");
+    folder = fmt::format("{}/swoop-{}-XXXXXX", temporary && *temporary ? temporary : "/tmp", region);
+    if (!mkdtemp(folder.data())) return error("no folder can be made at {}", folder);
+  } else {
+    TRY(make_directory(folder));
+  }
+  const std::string file = fmt::format("{}/{}.tosa", folder, region);
+  TRY(write_file(file, tosa));
+  const std::string ini = folder + "/vela.ini";
+  TRY(write_file(ini, config_text(options)));
+  std::string command = fmt::format(
+      "vela --accelerator-config={} --config={} --system-config={} --memory-mode={} --optimise={} --output-format=raw", target.name,
+      shell_quoted(ini), shell_quoted(system.system_config), shell_quoted(system.memory_mode),
+      options.optimise == Optimise::Size ? "Size" : "Performance");
+  if (options.arena_cache_size) command += fmt::format(" --arena-cache-size={}", *options.arena_cache_size);
+  command += fmt::format(" --verbose-performance --output-dir={} {}\n", shell_quoted(folder + "/output"), shell_quoted(file));
+  TRY(write_file(folder + "/vela.sh", command));
+  return file;
+}
+
+// A folder name must not lead elsewhere, and a message must not carry control characters.
+std::string plain_name(std::string_view region) {
+  std::string out;
+  for (char c : region.substr(0, 64)) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+    out += plain ? c : '_';
+  }
+  return out.empty() ? "region" : out;
+}
+
+// regor writes the arena's size as 32 bits; its report knows the true one.
+Result<void> check_sizes(const NpuProgram& program, std::string_view region) {
+  constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();  // offsets in the .pte are int32
+  for (NpuMemory memory : {NpuMemory::Sram, NpuMemory::Dram}) {
+    const auto& estimate = program.estimates->memory(memory);
+    if (estimate && estimate->bytes_used > kLargest) {
+      return error("{} needs {} bytes of {}; the program format has room for 2 GiB. Use smaller inputs or split the model.", region,
+                   estimate->bytes_used, memory_name(memory));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<NpuProgram> compile_npu(Bytes tosa, const NpuTarget& target, const NpuOptions& options, std::string_view region) {
+  TRY(check_npu_options(target, options));
+  TRY_ASSIGN(const NpuSystem system, resolve_system(target, options));
+  const std::string name = plain_name(region);
+  const std::string system_config = system_text(target, system, config_text(options));
+  const std::string compiler_options = options_text(options, system);
+
+  const auto body = [&]() -> Buffer {
+    const auto program = call_regor(tosa, target, system, system_config, compiler_options);
+    Buffer message;
+    if (program) {
+      message = encode_program(*program);
+    } else {
+      append(message, bytes_of(program.error().message));
+    }
+    message.push_back(program ? kProgram : kRefused);
+    return message;
+  };
+  const auto message = run_isolated(body, {options.timeout_seconds, options.memory_limit});
+
+  std::string cause;
+  if (!message) {
+    cause = message.error().message;
+  } else if (message->empty()) {
+    cause = "ended without a result";
+  } else if (message->back() == kProgram) {
+    TRY_ASSIGN(NpuProgram program, decode_program(Bytes(*message).first(message->size() - 1)));
+    TRY(check_sizes(program, name));
+    return program;
+  } else {
+    cause = fmt::format("refused the graph ({})", text_of(Bytes(*message).first(message->size() - 1)));
+  }
+  const auto kept = keep_reproducer(tosa, target, options, system, name);
+  const std::string where = kept ? fmt::format("the TOSA file that does it is kept at {}", *kept)
+                                 : fmt::format("the TOSA file that does it could not be kept: {}", kept.error().message);
+  return error("regor {} while compiling {} for {}; {}.", cause, name, target.name, where);
+}
+
+}  // namespace swoop
