@@ -73,6 +73,11 @@ Tensor to_tensor(const Value& constant);
 Tensor make_tensor(DType dtype, Shape shape);
 double real_at(const Value& constant, int64_t index);  // one element of a constant, dequantized
 
+// Constants made from others. quantize_constant: the codes of a float constant in `type`. fold: the result of a single-result node whose
+// operands are all constants; data movement moves the stored codes, everything else computes in float and quantizes. Null: not foldable.
+ValueId quantize_constant(Graph& graph, ValueId constant, const Type& type);
+std::optional<ValueId> fold(Graph& graph, const Node& node);
+
 // q = clamp(round_half_even(x * (1 / scale)) + zero_point), as torch's quantize_per_tensor does it in float32.
 int64_t quantize_value(float x, double scale, int64_t zero_point, int64_t qmin, int64_t qmax);
 

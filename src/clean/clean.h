@@ -1,0 +1,23 @@
+// Rules that are true on any target: quantize/dequantize pairs become types, batch norms fold into weights, clamps into their producers,
+// movement is merged, constants are folded. They run before ranges are measured, and some again wherever the driver lists them.
+#pragma once
+
+#include <span>
+
+#include "rewriter/rewriter.h"
+
+namespace swoop {
+
+// quantize and dequantize nodes of an already quantized model move into the types of the values around them.
+std::span<const Rule> qdq_rules();
+
+// Folding into weights and producers: batch norm, clamps, scalar arithmetic.
+std::span<const Rule> fold_rules();
+
+// Merging and dropping of data movement.
+std::span<const Rule> movement_rules();
+
+// A node whose operands are all constants becomes a constant.
+std::span<const Rule> constant_rules();
+
+}  // namespace swoop

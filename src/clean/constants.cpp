@@ -1,0 +1,33 @@
+#include "clean/clean.h"
+
+namespace swoop {
+
+namespace {
+
+// Folding must not make a file of a program: a result much larger than its operands (an expanded mask, say) stays computed.
+constexpr int64_t kMaxFoldedElements = int64_t{1} << 24;
+
+// op(constants)  ->  constant
+bool fold_constants(Rewriter& rw, Node& n) {
+  if (n.outputs.size() != 1 || element_count(rw.type(n.outputs[0]).shape) > kMaxFoldedElements) return false;
+  std::optional<ValueId> folded = fold(rw.graph(), n);
+  if (!folded) return false;
+  rw.replace(n, *folded);
+  return true;
+}
+
+std::vector<Op> foldable_ops() {
+  std::vector<Op> ops;
+  for (int i = 0; i < kOpCount; ++i)
+    if (info(static_cast<Op>(i)).kernel) ops.push_back(static_cast<Op>(i));
+  return ops;
+}
+
+}  // namespace
+
+std::span<const Rule> constant_rules() {
+  static const Rule kRules[] = {{"fold-constants", foldable_ops(), fold_constants}};
+  return kRules;
+}
+
+}  // namespace swoop

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "clean/clean.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The range of a clamp node or of a fused clamp.
+struct Range {
+  double min;
+  double max;
+};
+Range clamp_range(const Node& n) { return {n.real(Key::Min, -kInfinity), n.real(Key::Max, kInfinity)}; }
+Range fused_range(const Node& n) { return {n.real(Key::ActMin, -kInfinity), n.real(Key::ActMax, kInfinity)}; }
+
+// clamp(op(x))  ->  op(x) with act_min, act_max
+// Exact between equal types too: quantization is monotone, so clamping the code equals quantizing the clamped value.
+bool fuse_clamp(Rewriter& rw, Node& n) {
+  Node* op = rw.graph().producer(n.inputs[0]);
+  if (!op || !info(op->op).traits.fuses_clamp || !rw.used_once(n.inputs[0])) return false;
+  const Type& before = rw.type(n.inputs[0]);
+  const Type& after = rw.type(n.outputs[0]);
+  if (before.quantized() ? before != after : before.dtype != after.dtype) return false;
+  Range outer = clamp_range(n);
+  Range inner = fused_range(*op);
+  Range both{std::max(outer.min, inner.min), std::min(outer.max, inner.max)};
+  if (!(both.min <= both.max)) return false;
+  if (both.min > -kInfinity) rw.set_attr(*op, Key::ActMin, both.min);
+  if (both.max < kInfinity) rw.set_attr(*op, Key::ActMax, both.max);
+  rw.set_type(op->outputs[0], after);
+  rw.replace(n, op->outputs[0]);
+  return true;
+}
+
+// clamp(clamp(x))  ->  clamp(x)
+bool merge_clamps(Rewriter& rw, Node& n) {
+  Node* inner = rw.producer(n, 0, Op::Clamp);
+  if (!inner || !rw.used_once(n.inputs[0])) return false;
+  const Type& before = rw.type(n.inputs[0]);
+  if (before.quantized() && before != rw.type(n.outputs[0])) return false;
+  Range a = clamp_range(*inner);
+  Range b = clamp_range(n);
+  Range both{std::max(a.min, b.min), std::min(a.max, b.max)};
+  if (!(both.min <= both.max)) return false;
+  Attrs attrs;
+  if (both.min > -kInfinity) attrs.set(Key::Min, both.min);
+  if (both.max < kInfinity) attrs.set(Key::Max, both.max);
+  rw.replace(n, rw.make(Op::Clamp, {inner->inputs[0]}, attrs, rw.type(n.outputs[0])));
+  return true;
+}
+
+// y = gain * x + offset per channel, from the constants of a batch norm.
+struct Affine {
+  std::vector<float> gain;
+  std::vector<float> offset;
+};
+
+std::optional<Affine> batch_norm_affine(Rewriter& rw, const Node& n) {
+  for (size_t i = 1; i < 5; ++i)
+    if (n.inputs[i] != kNone && !rw.value(n.inputs[i]).constant) return std::nullopt;
+  const Value& mean = rw.value(n.inputs[3]);
+  const Value& var = rw.value(n.inputs[4]);
+  double eps = n.real(Key::Eps);
+  Affine affine;
+  for (int64_t c = 0; c < element_count(mean.type.shape); ++c) {
+    double weight = n.inputs[1] == kNone ? 1.0 : real_at(rw.value(n.inputs[1]), c);
+    double bias = n.inputs[2] == kNone ? 0.0 : real_at(rw.value(n.inputs[2]), c);
+    double gain = weight / std::sqrt(real_at(var, c) + eps);
+    affine.gain.push_back(static_cast<float>(gain));
+    affine.offset.push_back(static_cast<float>(bias - real_at(mean, c) * gain));
+  }
+  return affine;
+}
+
+ValueId float_constant(Rewriter& rw, Shape shape, std::span<const float> values, std::string_view name) {
+  Bytes bytes = std::as_bytes(values);
+  return rw.constant({DType::F32, std::move(shape), {}}, Buffer(bytes.begin(), bytes.end()), name);
+}
+
+// batch_norm(conv(x, w, b))  ->  conv(x, w * gain, b * gain + offset), for conv, transposed conv and linear
+bool fold_batch_norm(Rewriter& rw, Node& n) {
+  Node* op = rw.graph().producer(n.inputs[0]);
+  bool foldable = op && (op->op == Op::Conv || op->op == Op::ConvTranspose || op->op == Op::Linear);
+  if (!foldable || !rw.used_once(n.inputs[0]) || op->has(Key::ActMin) || op->has(Key::ActMax)) return false;
+  if (op->op == Op::Linear && rw.type(n.inputs[0]).rank() != 2) return false;  // its channels would not be axis 1
+  if (rw.type(n.inputs[0]).quantized() || !rw.value(op->inputs[1]).constant) return false;
+  if (op->inputs[2] != kNone && !rw.value(op->inputs[2]).constant) return false;
+  std::optional<Affine> affine = batch_norm_affine(rw, n);
+  if (!affine) return false;
+
+  const Value& weight = rw.value(op->inputs[1]);
+  Tensor scaled = to_tensor(weight);
+  auto channels = static_cast<int64_t>(affine->gain.size());
+  int64_t groups = op->integer(Key::Groups, 1);
+  int64_t inner = element_count(weight.type.shape) / weight.type.shape[0];  // elements per index of axis 0
+  auto values = scaled.as<float>();
+  for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
+    int64_t channel = i / inner;  // conv, linear: axis 0 is the output channel
+    if (op->op == Op::ConvTranspose) {
+      int64_t per_group = weight.type.shape[1];
+      int64_t kernel = inner / per_group;
+      int64_t group = (i / inner) / (weight.type.shape[0] / groups);
+      channel = group * per_group + (i % inner) / kernel;
+    }
+    values[static_cast<size_t>(i)] *= affine->gain[static_cast<size_t>(channel)];
+  }
+  std::vector<float> bias(affine->offset);
+  if (op->inputs[2] != kNone)
+    for (int64_t c = 0; c < channels; ++c)
+      bias[static_cast<size_t>(c)] += static_cast<float>(real_at(rw.value(op->inputs[2]), c)) * affine->gain[static_cast<size_t>(c)];
+
+  ValueId new_weight = float_constant(rw, weight.type.shape, values, weight.name);
+  ValueId new_bias = float_constant(rw, {channels}, bias, fmt::format("{}_bias", weight.name));
+  rw.replace(n, rw.make(op->op, {op->inputs[0], new_weight, new_bias}, op->attrs, rw.type(n.outputs[0])));
+  return true;
+}
+
+// conv(pad(x, 0))  ->  conv(x) with more padding
+bool fold_pad_into_conv(Rewriter& rw, Node& n) {
+  Node* pad = rw.producer(n, 0, Op::Pad);
+  if (!pad || pad->text(Key::Mode, "constant") != "constant" || pad->real(Key::Value, 0.0) != 0.0) return false;
+  if (rw.type(pad->inputs[0]).quant != rw.type(n.inputs[0]).quant) return false;
+  const Ints& amounts = pad->ints(Key::Padding);
+  bool channels_last = n.flag(Key::ChannelsLast);
+  size_t rank = amounts.size() / 2;
+  size_t first = channels_last ? 1 : 2;
+  size_t channel = channels_last ? rank - 1 : 1;
+  if (amounts[0] || amounts[1] || amounts[2 * channel] || amounts[2 * channel + 1]) return false;
+  Ints padding = n.ints(Key::Padding);
+  for (size_t i = 0; i < padding.size(); ++i) {
+    if (amounts[2 * first + i] < 0) return false;  // a crop
+    padding[i] += amounts[2 * first + i];
+  }
+  Attrs attrs = n.attrs;
+  attrs.set(Key::Padding, padding);
+  std::vector<ValueId> inputs = n.inputs;
+  inputs[0] = pad->inputs[0];
+  rw.replace(n, rw.make(Op::Conv, inputs, attrs, rw.type(n.outputs[0])));
+  return true;
+}
+
+const Rule kRules[] = {
+    {"fold-batch-norm", {Op::BatchNorm}, fold_batch_norm},
+    {"merge-clamps", {Op::Clamp}, merge_clamps},
+    {"fuse-clamp", {Op::Clamp}, fuse_clamp},
+    {"fold-pad-into-conv", {Op::Conv}, fold_pad_into_conv},
+};
+
+}  // namespace
+
+std::span<const Rule> fold_rules() { return kRules; }
+
+}  // namespace swoop

@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <numeric>
+
+#include "clean/clean.h"
+
+namespace swoop {
+
+namespace {
+
+bool is_iota(const Ints& perm) {
+  for (size_t i = 0; i < perm.size(); ++i)
+    if (perm[i] != static_cast<int64_t>(i)) return false;
+  return true;
+}
+
+// A movement op with another type behind it also requantizes; such a node is not pure movement.
+bool pure(Rewriter& rw, const Node& n) { return rw.type(n.inputs[0]).quant == rw.type(n.outputs[0]).quant; }
+
+// transpose(transpose(x, p), q)  ->  transpose(x, p then q)
+bool merge_transposes(Rewriter& rw, Node& n) {
+  Node* inner = rw.producer(n, 0, Op::Transpose);
+  if (!inner || !pure(rw, n) || !pure(rw, *inner)) return false;
+  Ints perm;
+  for (int64_t axis : n.ints(Key::Perm)) perm.push_back(inner->ints(Key::Perm)[static_cast<size_t>(axis)]);
+  rw.replace(n, rw.make(Op::Transpose, {inner->inputs[0]}, {{Key::Perm, perm}}));
+  return true;
+}
+
+// reshape(reshape(x))  ->  reshape(x)
+bool merge_reshapes(Rewriter& rw, Node& n) {
+  Node* inner = rw.producer(n, 0, Op::Reshape);
+  if (!inner || !pure(rw, n) || !pure(rw, *inner)) return false;
+  rw.replace(n, rw.make(Op::Reshape, {inner->inputs[0]}, {{Key::Shape, n.ints(Key::Shape)}}));
+  return true;
+}
+
+// transpose(x) that only moves dims of size 1  ->  reshape(x)
+bool transpose_as_reshape(Rewriter& rw, Node& n) {
+  if (!pure(rw, n) || rw.type(n.inputs[0]).quant.value_or(Quant{}).per_channel()) return false;
+  const Shape& shape = rw.type(n.inputs[0]).shape;
+  int64_t last = -1;
+  for (int64_t axis : n.ints(Key::Perm)) {
+    if (shape[static_cast<size_t>(axis)] == 1) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  if (is_iota(n.ints(Key::Perm))) return false;  // drop-identity-move's
+  rw.replace(n, rw.make(Op::Reshape, {n.inputs[0]}, {{Key::Shape, rw.type(n.outputs[0]).shape}}));
+  return true;
+}
+
+// a move that leaves every element where it is  ->  x
+bool drop_identity_move(Rewriter& rw, Node& n) {
+  const Type& from = rw.type(n.inputs[0]);
+  const Type& to = rw.type(n.outputs[0]);
+  if (from != to || n.inputs.size() != 1) return false;
+  if (n.op == Op::Transpose && !is_iota(n.ints(Key::Perm))) return false;
+  if (n.op == Op::Flip && std::any_of(n.ints(Key::Axes).begin(), n.ints(Key::Axes).end(),
+                                      [&](int64_t axis) { return from.shape[static_cast<size_t>(axis)] > 1; }))
+    return false;
+  if (n.op == Op::Pad && std::any_of(n.ints(Key::Padding).begin(), n.ints(Key::Padding).end(), [](int64_t p) { return p != 0; }))
+    return false;
+  rw.replace(n, n.inputs[0]);
+  return true;
+}
+
+// concat(concat(a, b), c)  ->  concat(a, b, c), along the same axis
+bool merge_concats(Rewriter& rw, Node& n) {
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    Node* inner = rw.producer(n, i, Op::Concat);
+    if (!inner || inner->integer(Key::Axis) != n.integer(Key::Axis) || !rw.used_once(n.inputs[i])) continue;
+    if (rw.type(n.inputs[i]).quant != rw.type(n.outputs[0]).quant) continue;
+    std::vector<ValueId> inputs = n.inputs;
+    inputs.erase(inputs.begin() + static_cast<std::ptrdiff_t>(i));
+    inputs.insert(inputs.begin() + static_cast<std::ptrdiff_t>(i), inner->inputs.begin(), inner->inputs.end());
+    rw.replace(n, rw.make(Op::Concat, inputs, n.attrs, rw.type(n.outputs[0])));
+    return true;
+  }
+  return false;
+}
+
+const Rule kRules[] = {
+    {"merge-transposes", {Op::Transpose}, merge_transposes},
+    {"merge-reshapes", {Op::Reshape}, merge_reshapes},
+    {"transpose-as-reshape", {Op::Transpose}, transpose_as_reshape},
+    {"drop-identity-move",
+     {Op::Transpose, Op::Reshape, Op::Expand, Op::Repeat, Op::Slice, Op::Pad, Op::Concat, Op::Flip, Op::Cast},
+     drop_identity_move},
+    {"merge-concats", {Op::Concat}, merge_concats},
+};
+
+}  // namespace
+
+std::span<const Rule> movement_rules() { return kRules; }
+
+}  // namespace swoop
