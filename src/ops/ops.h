@@ -2,7 +2,11 @@
 // The float kernel is the definition; constant folding, calibration and tests share it.
 #pragma once
 
+#include <cstring>
+#include <memory>
+#include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ir/ir.h"
@@ -28,11 +32,44 @@ struct Traits {
   bool composite = false;     // legalize expands it
 };
 
+// The bytes of a tensor: aligned for vector units and not cleared, because a kernel writes every element of its result.
+class Storage {
+ public:
+  Storage() = default;
+  explicit Storage(size_t size) : size_(size), bytes_(size ? allocate(size) : nullptr) {}
+  Storage(const Storage& other) : Storage(other.size_) {
+    if (size_) std::memcpy(bytes_.get(), other.bytes_.get(), size_);
+  }
+  Storage(Bytes bytes) : Storage(bytes.size()) {
+    if (size_) std::memcpy(bytes_.get(), bytes.data(), size_);
+  }
+  Storage(Storage&& other) noexcept : size_(std::exchange(other.size_, 0)), bytes_(std::move(other.bytes_)) {}
+  Storage& operator=(Storage other) noexcept {
+    std::swap(size_, other.size_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  operator Buffer() const { return Buffer(data(), data() + size_); }
+  std::byte* data() { return bytes_.get(); }
+  const std::byte* data() const { return bytes_.get(); }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  static std::byte* allocate(size_t size) { return static_cast<std::byte*>(::operator new(size, kAlignment)); }
+  struct Free {
+    void operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
+  };
+  size_t size_ = 0;
+  std::unique_ptr<std::byte, Free> bytes_;
+};
+
 // An array during float execution. Floats are f32; integers i64; booleans one byte. Row-major.
 struct Tensor {
   DType dtype = DType::F32;  // F32, I64 or Bool
   Shape shape;
-  Buffer data;
+  Storage data;
 
   template <typename T>
   std::span<T> as() { return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)}; }
@@ -80,6 +117,11 @@ std::optional<ValueId> fold(Graph& graph, const Node& node);
 
 // q = clamp(round_half_even(x * (1 / scale)) + zero_point), as torch's quantize_per_tensor does it in float32.
 int64_t quantize_value(float x, double scale, int64_t zero_point, int64_t qmin, int64_t qmax);
+
+// Whole tensors, per tensor or per channel: to the codes of a quantized type (in its byte layout), back to reals, and both in place.
+Result<Buffer> quantize(const Tensor& tensor, const Type& type);
+Tensor dequantize(Bytes codes, const Type& type);
+void fake_quantize(Tensor& tensor, const Type& type);
 
 // The scalar function of a Unary node, in float, including its parameters. Null when `fn` is unknown.
 using UnaryFn = float (*)(float x, float alpha, float beta);

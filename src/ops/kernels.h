@@ -1,0 +1,34 @@
+// What float kernels share. Tensors are f32, i64 or bool, row-major.
+#pragma once
+
+#include <functional>
+
+#include "ops/ops.h"
+
+namespace swoop {
+
+// From this many elements on, work is split over the cores: below, starting a thread costs more than it saves.
+constexpr size_t kGrain = size_t{1} << 15;
+
+// f32, i64 or bool: how values of `type` are held during execution.
+DType execution_dtype(const Type& type);
+
+// PyTorch's conversions between f32, i64 and bool; out has its dtype and shape.
+void convert(const Tensor& in, Tensor& out);
+Tensor as_dtype(const Tensor& in, DType dtype);
+
+// Brings the elements to what `dtype` can hold: integers wrap, half floats round.
+void settle(Tensor& tensor, DType dtype);
+
+void transpose_into(const Tensor& in, std::span<const int64_t> perm, Tensor& out);
+Tensor transposed(const Tensor& in, std::span<const int64_t> perm);
+Ints to_channels_first(size_t rank);  // the perm from [N,s...,C]
+Ints to_channels_last(size_t rank);   // the perm from [N,C,s...]
+
+// data[i] = (clamp(round(data[i] * inverse) + zero, low, high) - zero) * scale
+void fake_quantize_run(float* data, size_t count, float inverse, float scale, float zero, float low, float high);
+
+// out[i] = fn(in[i]) over f32, vectorised where the function allows it. `fn` is known.
+void map_unary(std::string_view fn, float alpha, float beta, std::span<const float> in, std::span<float> out);
+
+}  // namespace swoop

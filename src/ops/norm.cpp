@@ -1,0 +1,99 @@
+// Composites that stay whole until legalize: softmax, normalisations, attention.
+#include "ops/infer.h"
+#include "ops/kernels.h"
+#include "ops/rows.h"
+#include "ops/window.h"
+
+namespace swoop {
+
+namespace {
+
+Result<void> check_float(const Node& node, const Type& x) {
+  if (!is_float(real_dtype(x))) return error("{} works on floats, not on {}", name_of(node.op), to_text(x));
+  return {};
+}
+
+Result<Types> infer_softmax(const Graph& graph, const Node& node) {
+  const Type& x = in_type(graph, node, 0);
+  TRY(check_float(node, x));
+  if (x.rank() > 0) TRY(axis_attr(node, x.rank()));
+  return one(node, real_dtype(x), x.shape);
+}
+
+// Scale and offset of layer_norm and rms_norm cover the normalised dims.
+Result<Types> infer_layer_norm(const Graph& graph, const Node& node) {
+  const Type& x = in_type(graph, node, 0);
+  TRY(check_float(node, x));
+  TRY_ASSIGN(int64_t axis, axis_attr(node, x.rank()));
+  TRY(real_attr(node, Key::Eps));
+  Shape normalised(x.shape.begin() + axis, x.shape.end());
+  for (size_t i = 1; i < node.inputs.size(); ++i)
+    if (has_input(node, i) && in_type(graph, node, i).shape != normalised)
+      return error("{} normalises {} of {}, but has weights or a bias of shape {}", name_of(node.op), to_text(normalised),
+                   to_text(x.shape), to_text(in_type(graph, node, i).shape));
+  return one(node, real_dtype(x), x.shape);
+}
+
+Result<Types> infer_channel_norm(const Graph& graph, const Node& node) {
+  const Type& x = in_type(graph, node, 0);
+  TRY(check_float(node, x));
+  TRY(real_attr(node, Key::Eps));
+  if (x.rank() < 2) return error("{} of {}: it needs a batch and channels", name_of(node.op), to_text(x.shape));
+  int64_t channels = x.shape[static_cast<size_t>(channel_axis(node, x.shape))];
+  for (size_t i = 1; i < node.inputs.size(); ++i)
+    if (has_input(node, i) && in_type(graph, node, i).shape != Shape{channels})
+      return error("{} of {} with {} channels has a parameter of shape {}", name_of(node.op), to_text(x.shape), channels,
+                   to_text(in_type(graph, node, i).shape));
+  if (node.op == Op::GroupNorm) {
+    TRY_ASSIGN(int64_t groups, integer_attr(node, Key::Groups));
+    if (groups < 1 || channels % groups != 0) return error("group_norm cannot split {} channels into {} groups", channels, groups);
+  }
+  if (node.op == Op::BatchNorm && (!has_input(node, 3) || !has_input(node, 4)))
+    return error("batch_norm needs a mean and a variance");
+  return one(node, real_dtype(x), x.shape);
+}
+
+Result<Types> infer_attention(const Graph& graph, const Node& node) {
+  const Type& q = in_type(graph, node, 0);
+  const Type& k = in_type(graph, node, 1);
+  const Type& v = in_type(graph, node, 2);
+  TRY(check_float(node, q));
+  TRY(real_attr(node, Key::Scale));
+  if (q.rank() < 2 || k.rank() < 2 || v.rank() < 2)
+    return error("attention of {}, {}, {}: each needs two dims", to_text(q.shape), to_text(k.shape), to_text(v.shape));
+  auto lead = [](const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); };
+  size_t qr = q.shape.size(), kr = k.shape.size(), vr = v.shape.size();
+  if (q.shape[qr - 1] != k.shape[kr - 1] || k.shape[kr - 2] != v.shape[vr - 2])
+    return error("attention of queries {}, keys {}, values {}: queries and keys share their last size, keys and values the one before",
+                 to_text(q.shape), to_text(k.shape), to_text(v.shape));
+  TRY_ASSIGN(Shape shape, broadcast(node, lead(q.shape), lead(k.shape)));
+  TRY_ASSIGN(shape, broadcast(node, shape, lead(v.shape)));
+  Shape scores = shape;
+  scores.push_back(q.shape[qr - 2]);
+  scores.push_back(k.shape[kr - 2]);
+  TRY(check_shape(node, scores));
+  if (has_input(node, 3)) {
+    TRY_ASSIGN(Shape masked, broadcast(node, scores, in_type(graph, node, 3).shape));
+    if (masked != scores)
+      return error("attention with scores {} has a mask of shape {}", to_text(scores), to_text(in_type(graph, node, 3).shape));
+  }
+  shape.push_back(q.shape[qr - 2]);
+  shape.push_back(v.shape[vr - 1]);
+  return one(node, real_dtype(q), std::move(shape));
+}
+
+constexpr Traits kComposite = {.composite = true};
+
+}  // namespace
+
+const OpInfo kNormOps[] = {
+    {Op::Softmax, Policy::FixedRange, kComposite, 1, 1, infer_softmax, nullptr},
+    {Op::LogSoftmax, Policy::OwnRange, kComposite, 1, 1, infer_softmax, nullptr},
+    {Op::LayerNorm, Policy::OwnRange, kComposite, 1, 3, infer_layer_norm, nullptr},
+    {Op::RmsNorm, Policy::OwnRange, kComposite, 1, 2, infer_layer_norm, nullptr},
+    {Op::GroupNorm, Policy::OwnRange, kComposite, 1, 3, infer_channel_norm, nullptr},
+    {Op::BatchNorm, Policy::OwnRange, kComposite, 5, 5, infer_channel_norm, nullptr},
+    {Op::Attention, Policy::OwnRange, kComposite, 3, 4, infer_attention, nullptr},
+};
+
+}  // namespace swoop

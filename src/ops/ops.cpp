@@ -1,0 +1,72 @@
+#include "ops/ops.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ops/infer.h"
+#include "ops/kernels.h"
+#include "ops/rows.h"
+#include "support/check.h"
+
+namespace swoop {
+
+namespace {
+
+using Table = std::array<const OpInfo*, kOpCount>;
+
+Table join_rows() {
+  Table table{};
+  auto add = [&](std::span<const OpInfo> rows) {
+    for (const OpInfo& row : rows) {
+      CHECK(!table[static_cast<size_t>(row.op)], "operator {} has two rows", name_of(row.op));
+      table[static_cast<size_t>(row.op)] = &row;
+    }
+  };
+  add(kTypeOps);
+  add(kConvOps);
+  add(kPoolOps);
+  add(kElementwiseOps);
+  add(kReduceOps);
+  add(kNormOps);
+  add(kMovementOps);
+  add(kControlOps);
+  return table;
+}
+
+void clamp_results(const Node& node, Tensor& result) {
+  if (result.dtype != DType::F32 || (!node.has(Key::ActMin) && !node.has(Key::ActMax))) return;
+  auto low = static_cast<float>(real_or(node, Key::ActMin, -INFINITY));
+  auto high = static_cast<float>(real_or(node, Key::ActMax, INFINITY));
+  for (float& x : result.as<float>()) x = x < low ? low : x > high ? high : x;  // NaN stays
+}
+
+}  // namespace
+
+const OpInfo& info(Op op) {
+  static const Table table = join_rows();
+  return *table[static_cast<size_t>(op)];
+}
+
+Result<std::vector<Type>> infer(const Graph& graph, const Node& node) {
+  const OpInfo& row = info(node.op);
+  auto count = static_cast<int>(node.inputs.size());
+  if (count < row.min_inputs || (row.max_inputs >= 0 && count > row.max_inputs))
+    return error("{} takes {} to {} operands, not {}", name_of(node.op), row.min_inputs, row.max_inputs, count);
+  // Optional operands are the last ones; batch_norm's scale and offset and what an opaque kernel takes are the exceptions.
+  for (int i = 0; i < std::max(row.min_inputs, row.max_inputs < 0 ? count : 0); ++i) {
+    bool optional = node.op == Op::Opaque || (node.op == Op::BatchNorm && (i == 1 || i == 2));
+    if (!optional && !has_input(node, static_cast<size_t>(i))) return error("{} lacks its operand {}", name_of(node.op), i);
+  }
+  return row.infer(graph, node);
+}
+
+Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results) {
+  const OpInfo& row = info(node.op);
+  if (!row.kernel) return error("{} cannot be computed in float", name_of(node.op));
+  TRY(row.kernel(node, inputs, results));
+  if (row.traits.fuses_clamp) clamp_results(node, results[0]);
+  return {};
+}
+
+}  // namespace swoop
