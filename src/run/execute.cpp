@@ -1,0 +1,122 @@
+// The command loop: sets registers, starts operations, follows branches, and reports every failure with its place.
+#include <algorithm>
+#include <cstring>
+
+#include "run/machine.h"
+
+namespace swoop {
+
+using namespace ethos;
+
+namespace {
+
+Result<void> set_up_memory(Machine& machine, const NpuProgram& program, std::span<const Bytes> inputs, const NpuRunOptions& options,
+                           Buffer& scratch, Buffer& fast) {
+  constexpr uint64_t kMaxScratch = uint64_t{1} << 32;
+  auto region_ok = [](int region) { return region >= 0 && region < kNpuRegionCount; };
+  if (!region_ok(program.weight_region) || !region_ok(program.scratch_region) || !region_ok(program.scratch_fast_region))
+    return error("The program names a region outside 0 to {}.", kNpuRegionCount - 1);
+  if (program.scratch_size > kMaxScratch) return error("The program asks for {} bytes of scratch memory.", program.scratch_size);
+  uint64_t fast_size = program.scratch_fast_size.value_or(options.scratch_fast_bytes);
+  if (fast_size > kMaxScratch) return error("The program asks for {} bytes of fast scratch memory.", fast_size);
+  scratch.assign(program.scratch_size, std::byte{0});
+  fast.assign(fast_size, std::byte{0});
+  machine.memory.add_scratch(program.scratch_fast_region, fast);
+  machine.memory.add_scratch(program.scratch_region, scratch);
+  machine.memory.add_read_only(program.weight_region, program.weights);
+  machine.memory.set_internal_size(machine.config.internal_bytes);
+
+  if (inputs.size() != program.inputs.size())
+    return error("The program has {} inputs; {} were given.", program.inputs.size(), inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const NpuTensor& tensor = program.inputs[i];
+    if (tensor.region != program.scratch_region) return error("Input {} lies in region {}.", i, tensor.region);
+    if (static_cast<int64_t>(inputs[i].size()) != tensor.byte_size())
+      return error("Input {} has {} bytes; the program expects {}.", i, inputs[i].size(), tensor.byte_size());
+    if (tensor.offset < 0 || !contains(scratch, static_cast<uint64_t>(tensor.offset), inputs[i].size()))
+      return error("Input {} lies outside the scratch memory.", i);
+    if (!inputs[i].empty()) std::memcpy(scratch.data() + tensor.offset, inputs[i].data(), inputs[i].size());
+    machine.memory.mark_written(tensor.region, static_cast<uint64_t>(tensor.offset), inputs[i].size());
+  }
+  return {};
+}
+
+Result<void> run_operation(Machine& machine, Cmd id, uint32_t parameter) {
+  switch (id) {
+    case Cmd::OP_CONV: return run_convolution(machine, false, parameter);
+    case Cmd::OP_DEPTHWISE: return run_convolution(machine, true, 0);
+    case Cmd::OP_POOL: return run_pooling(machine, parameter);
+    case Cmd::OP_ELEMENTWISE: return run_elementwise(machine, parameter);
+    case Cmd::OP_RESIZE: return run_resize(machine, parameter);
+    case Cmd::OP_DMA_START: return run_transfer(machine);
+    default: return error("nobody emits this command.");
+  }
+}
+
+std::array<Bytes, kNpuRegionCount> all_regions(const Memory& memory) {
+  std::array<Bytes, kNpuRegionCount> regions;
+  for (int i = 0; i < kNpuRegionCount; ++i) regions[static_cast<size_t>(i)] = memory.region_bytes(i);
+  return regions;
+}
+
+Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& commands, const NpuRunOptions& options) {
+  machine.wants_summary = options.observer != nullptr;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    const NpuCommand& command = commands[i];
+    const Cmd id = static_cast<Cmd>(command.id);
+    const CommandInfo& info = command_info(id);
+    if (!info.starts_work) {
+      machine.registers.set(id, command.parameter, command.payload);
+      continue;
+    }
+    TRY(machine.spend(1));
+    switch (id) {
+      case Cmd::OP_STOP: return {};
+      case Cmd::OP_DMA_WAIT:
+      case Cmd::OP_KERNEL_WAIT: continue;  // operations are done one after the other here
+      case Cmd::OP_BRANCH: {
+        if ((command.parameter & 1) != 0 && !machine.result_flag) continue;
+        auto target = std::lower_bound(commands.begin(), commands.end(), command.payload / 4,
+                                       [](const NpuCommand& c, uint32_t position) { return c.position < position; });
+        if (command.payload % 4 != 0 || target == commands.end() || target->position != command.payload / 4)
+          return error("NPU_OP_BRANCH at word {} goes to byte {}, where no command begins.", command.position, command.payload);
+        i = static_cast<size_t>(target - commands.begin()) - 1;
+        continue;
+      }
+      default: break;
+    }
+    machine.summary.clear();
+    Result<void> done = run_operation(machine, id, command.parameter);
+    if (!done) return error("{} at word {}: {}", info.name, command.position, done.error().message);
+    if (options.observer != nullptr)
+      options.observer->on_step({command.position, info.name, std::move(machine.summary), machine.memory.take_writes()},
+                                all_regions(machine.memory));
+  }
+  return error("The command stream ends without NPU_OP_STOP.");
+}
+
+}  // namespace
+
+Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> inputs, std::vector<Buffer>& outputs,
+                         const NpuRunOptions& options) {
+  TRY_ASSIGN(DriverPayload payload, parse_payload(program.commands));
+  if (options.target && (options.target->family != payload.config.family || options.target->macs != payload.config.macs))
+    return error("The command stream is for {}, not for {}.", payload.config.name(), options.target->name);
+  TRY_ASSIGN(std::vector<NpuCommand> commands, decode_commands(payload));
+  Machine machine;
+  machine.config = payload.config;
+  machine.work_left = options.max_work;
+  Buffer scratch, fast;
+  TRY(set_up_memory(machine, program, inputs, options, scratch, fast));
+  TRY(run_commands(machine, commands, options));
+  outputs.clear();
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const NpuTensor& tensor = program.outputs[i];
+    std::string what = fmt::format("Output {}", i);
+    TRY_ASSIGN(const std::byte* data, machine.memory.readable(tensor.region, tensor.offset, static_cast<uint64_t>(tensor.byte_size()), what.c_str()));
+    outputs.emplace_back(data, data + tensor.byte_size());
+  }
+  return {};
+}
+
+}  // namespace swoop

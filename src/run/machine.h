@@ -1,0 +1,74 @@
+// The state of the NPU between two commands, and the operations as functions on it. One file per family of operations.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "run/feature_map.h"
+#include "run/memory.h"
+#include "run/registers.h"
+
+namespace swoop::ethos {
+
+// Decoded weights, [output channel][kernel y][kernel x][input channel], 9 bits used.
+struct Weights {
+  int out = 0, kernel_h = 0, kernel_w = 0, in = 0;
+  std::vector<int16_t> values;
+  std::vector<int16_t> packed;  // for the matrix kernel (gemm.h); empty for depthwise
+};
+
+// A chain buffer of the U85: what one operation hands to the next without memory between.
+struct ChainBuffer {
+  bool filled = false;
+  Shape3 shape;
+  std::vector<int32_t> values;
+};
+constexpr int kChainBuffers = 8;
+
+struct Machine {
+  NpuConfig config;
+  Registers registers;
+  Memory memory;
+  uint64_t work_left = 0;
+  bool wants_summary = false;
+  std::string summary;
+
+  std::array<ChainBuffer, kChainBuffers> chains;  // U85
+  Shape3 accumulator_shape{0, 0, 0};              // U85: accumulators kept for the next operation
+  std::vector<int64_t> accumulators;
+
+  bool result_flag = false;  // U85: what NPU_OP_BRANCH looks at
+
+  // Stripes of a cascade use the same weights again and again. Keyed by the encoded bytes and everything that decides their order.
+  std::map<std::array<uint64_t, 4>, std::shared_ptr<const Weights>> weight_cache;
+  uint64_t weight_cache_values = 0;
+
+  bool is_u85() const { return config.family == NpuFamily::U85; }
+
+  // Takes the cost of an operation from what is left; an Error when a stream asks for more than the caller allows.
+  Result<void> spend(uint64_t work) {
+    if (work > work_left) return error("The command stream asks for more work than allowed.");
+    work_left -= work;
+    return {};
+  }
+  // An Error when a register was used that the stream never set.
+  Result<void> check_registers() {
+    Cmd missing = registers.take_missing();
+    if (missing == Cmd::Count) return {};
+    return error("{} was never set.", command_info(missing).name);
+  }
+};
+
+// Bound on the elements of one feature map: what a stream may make us allocate.
+constexpr int64_t kMaxElements = int64_t{1} << 28;
+
+Result<void> run_convolution(Machine& machine, bool depthwise, uint32_t parameter);
+Result<void> run_pooling(Machine& machine, uint32_t mode);
+Result<void> run_elementwise(Machine& machine, uint32_t mode);
+Result<void> run_resize(Machine& machine, uint32_t mode);
+Result<void> run_transfer(Machine& machine);
+
+}  // namespace swoop::ethos

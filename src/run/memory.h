@@ -1,0 +1,54 @@
+// The memory the NPU sees: up to eight regions, each with a byte that says "was written" for every byte, and the internal memory for
+// look-up tables. Why: what a device would do with a wild address or a stale byte is undefined; here it is an Error with the address.
+// Invariants: no pointer leaves a check() without its whole range being inside the region.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "run/run.h"
+
+namespace swoop::ethos {
+
+struct Region {
+  std::byte* data = nullptr;   // read-only regions are never written through this
+  uint64_t size = 0;
+  bool present = false;
+  bool writable = false;
+  std::vector<uint8_t> written;  // 1 per byte; empty means all of it is initialised (read-only data)
+};
+
+class Memory {
+ public:
+  void add_read_only(int region, Bytes bytes);
+  void add_scratch(int region, Buffer& storage);
+  void set_internal_size(uint32_t bytes);
+
+  // Names the region in messages: "region 1", "internal memory".
+  static std::string region_name(int region);
+
+  // A range the operation may read; every byte must have been written before.
+  Result<const std::byte*> readable(int region, int64_t first, uint64_t size, const char* what) const;
+  // A range it may write; marked as written.
+  Result<std::byte*> writable(int region, int64_t first, uint64_t size, const char* what);
+  // Copies bytes together with their "was written" marks: a transfer of padding is harmless until somebody computes with it.
+  Result<void> copy(int from, int64_t source, int to, int64_t destination, uint64_t size);
+
+  void mark_written(int region, uint64_t first, uint64_t size);
+  Bytes region_bytes(int region) const;
+
+  // The ranges written since the last call, merged per region.
+  std::vector<NpuRange> take_writes();
+
+ private:
+  Result<const Region*> find(int region, int64_t first, uint64_t size, const char* what) const;
+  void note_write(int region, uint64_t first, uint64_t last);
+
+  std::array<Region, kNpuRegionCount> regions_;
+  Region internal_;
+  Buffer internal_storage_;
+  std::array<NpuRange, kNpuRegionCount + 1> touched_{};
+};
+
+}  // namespace swoop::ethos

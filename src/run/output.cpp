@@ -1,0 +1,240 @@
+#include "run/output.h"
+
+#include <algorithm>
+
+namespace swoop::ethos {
+
+namespace {
+
+__extension__ typedef __int128 Wide;  // 48-bit accumulators times 32-bit scales do not fit 64 bits
+
+template <typename T>
+T rounding_term(bool negative, int shift, Rounding rounding, int double_shift) {
+  const T half = shift > 0 ? T{1} << (shift - 1) : T{0};
+  const T first = shift > 31 - double_shift && double_shift <= 30 ? T{1} << (30 - double_shift) : T{0};
+  switch (rounding) {
+    case Rounding::Natural: return half;
+    case Rounding::DoubleSymmetric: return half + (negative ? -first : first);
+    case Rounding::DoubleAsymmetric: return half + first;
+    case Rounding::Symmetric: return shift > 0 && negative ? half - 1 : half;
+    case Rounding::TruncateToZero: return negative ? (T{1} << shift) - 1 : T{0};
+    case Rounding::TruncateToLower: return T{0};
+  }
+  return T{0};
+}
+
+Result<void> read_table_u55(Machine& machine, OutputStage& stage, uint32_t function, uint32_t clip_range) {
+  constexpr uint32_t kRelu = 0, kTable0 = 16, kTable7 = 23;         // activation_function
+  constexpr uint32_t kOfmPrecision = 0, kForceInt8 = 3;             // activation_clip_range
+  if (clip_range != kOfmPrecision && !(clip_range == kForceInt8 && stage.map.type.bytes == 4))
+    return error("NPU_SET_ACTIVATION clips to range {}, which nobody emits for {}-byte output.", clip_range, stage.map.type.bytes);
+  if (function == kRelu) return {};
+  if (function < kTable0 || function > kTable7)
+    return error("NPU_SET_ACTIVATION names function {}, which is not supported.", function);
+  uint64_t size = 0;
+  switch (stage.map.type.bytes) {
+    case 1: stage.table = Table::Bytes; size = 256; break;
+    case 2: stage.table = Table::Interpolated16; size = 2048; break;
+    case 4: stage.table = Table::BytesTo32; size = 1024; break;
+    default: return error("NPU_SET_ACTIVATION uses a look-up table for 64-bit output.");
+  }
+  stage.table_signed = stage.map.type.is_signed || stage.map.type.bytes != 1;
+  // Tables live in slots of 256 bytes in the last 2 KiB of the internal memory.
+  int64_t first = int64_t{machine.config.internal_bytes} - 2048 + 256 * int64_t{function - kTable0};
+  TRY_ASSIGN(stage.table_data, machine.memory.readable(kInternalRegion, first, size, "The activation's look-up table"));
+  return {};
+}
+
+Result<void> read_table_u85(Machine& machine, OutputStage& stage, uint32_t function, uint32_t index) {
+  uint64_t size = 0;
+  switch (function) {  // activation_function
+    case 0: return {};
+    case 1: stage.table = Table::Bytes; stage.table_signed = false; size = 256; break;
+    case 4: stage.table = Table::Bytes; size = 256; break;
+    case 5: stage.table = Table::BytesTo16; size = 512; break;
+    case 7: stage.table = Table::BytesTo32; size = 1024; break;
+    case 8: stage.table = Table::Interpolated16; size = 2048; break;
+    case 9: stage.table = Table::Interpolated32; size = 2048; break;
+    default: return error("NPU_SET_ACTIVATION names function {}, which is not supported.", function);
+  }
+  TRY_ASSIGN(stage.table_data, machine.memory.readable(kInternalRegion, static_cast<int64_t>(index * size), size,
+                                                       "The activation's look-up table"));
+  return {};
+}
+
+// Axes of the result for each transpose: which axis of the operation (0 height, 1 width, 2 channels) each of them is.
+bool transpose_axes(int transpose, int axes[3]) {
+  constexpr int kAxes[8][3] = {{0, 1, 2}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}, {-1, -1, -1}, {-1, -1, -1}, {2, 0, 1}, {2, 1, 0}};
+  std::copy_n(kAxes[transpose & 7], 3, axes);
+  return axes[0] >= 0;
+}
+
+template <typename T>
+Result<void> put(Machine& machine, const OutputStage& stage, const std::vector<T>& values) {
+  if (stage.transpose == 0 && stage.reverse == 0)
+    return store_feature_map(machine.memory, stage.map, stage.shape, values.data(), "The output");
+  int axes[3];
+  if (!transpose_axes(stage.transpose, axes)) return error("NPU_SET_OFM_PRECISION names transpose {}.", stage.transpose);
+  const int size[3] = {stage.shape.h, stage.shape.w, stage.shape.c};
+  const int64_t step[3] = {int64_t{stage.shape.w} * stage.shape.c, stage.shape.c, 1};
+  Shape3 shape{size[axes[0]], size[axes[1]], size[axes[2]]};
+  std::vector<T> moved(values.size());
+  size_t at = 0;
+  for (int y = 0; y < shape.h; ++y)
+    for (int x = 0; x < shape.w; ++x)
+      for (int c = 0; c < shape.c; ++c) {
+        int from_y = stage.reverse == 1 ? shape.h - 1 - y : y;
+        int from_x = stage.reverse == 2 ? shape.w - 1 - x : x;
+        int from_c = stage.reverse == 3 ? shape.c - 1 - c : c;
+        moved[at++] = values[static_cast<size_t>(from_y * step[axes[0]] + from_x * step[axes[1]] + from_c * step[axes[2]])];
+      }
+  return store_feature_map(machine.memory, stage.map, shape, moved.data(), "The output");
+}
+
+}  // namespace
+
+int64_t scale_and_round(int64_t value, uint32_t scale, int shift, Rounding rounding, int double_shift) {
+  const bool negative = value < 0;
+  if (shift < 62 && scale < (1u << 31) && value >= INT32_MIN && value <= INT32_MAX) {
+    const int64_t term = rounding_term<int64_t>(negative, shift, rounding, double_shift);
+    const int64_t product = value * static_cast<int64_t>(scale);
+    // |product| < 2^62 and |term| < 2^62: no overflow.
+    return (product + term) >> shift;
+  }
+  const Wide product = static_cast<Wide>(value) * scale;
+  return static_cast<int64_t>((product + rounding_term<Wide>(negative, shift, rounding, double_shift)) >> shift);
+}
+
+int32_t OutputStage::activate(int64_t value) const {
+  value = static_cast<int64_t>(static_cast<uint64_t>(value) + static_cast<uint64_t>(int64_t{map.zero_point}));
+  if (clip) value = std::clamp(value, clip_low, clip_high);
+  if (table == Table::None) return static_cast<int32_t>(value);
+  switch (table) {
+    case Table::None: break;
+    case Table::Bytes: {
+      int64_t index = std::clamp<int64_t>(table_signed ? value + 128 : value, 0, 255);
+      return table_signed ? static_cast<int8_t>(table_data[index]) : static_cast<int32_t>(table_data[index]);
+    }
+    case Table::BytesTo16: return load<int16_t>(table_data + 2 * std::clamp<int64_t>(value + 128, 0, 255));
+    case Table::BytesTo32: return load<int32_t>(table_data + 4 * std::clamp<int64_t>(value + 128, 0, 255));
+    case Table::Interpolated16:
+    case Table::Interpolated32: {
+      // 512 words: base in the low half, slope in the high half; the low 7 bits of the value lie between two bases.
+      int64_t index = std::clamp<int64_t>(value + 32768, 0, 65535);
+      uint32_t word = load<uint32_t>(table_data + 4 * (index >> 7));
+      int32_t base = static_cast<int16_t>(word & 0xffff), slope = static_cast<int16_t>(word >> 16);
+      int32_t exact = base * 128 + slope * static_cast<int32_t>(index & 127);
+      return table == Table::Interpolated32 ? exact : (exact + 64) >> 7;
+    }
+  }
+  return 0;
+}
+
+void OutputStage::finish_row(const int32_t* accumulators, int32_t* out, int channels_in_row) const {
+  if (per_channel && table == Table::None && clip && rounding == Rounding::Natural) {
+    // The common case of int8 networks, kept free of calls so that it vectorises.
+    const ChannelScale* s = channels.data();
+    for (int c = 0; c < channels_in_row; ++c) {
+      int64_t value = accumulators[c] + s[c].bias;
+      if (s[c].scale >= (1u << 31) || s[c].shift >= 62 || value < INT32_MIN || value > INT32_MAX) {
+        out[c] = finish(accumulators[c], c);
+        continue;
+      }
+      int64_t half = s[c].shift > 0 ? int64_t{1} << (s[c].shift - 1) : 0;
+      int64_t scaled = ((value * static_cast<int64_t>(s[c].scale) + half) >> s[c].shift) + map.zero_point;
+      out[c] = static_cast<int32_t>(std::clamp(scaled, clip_low, clip_high));
+    }
+    return;
+  }
+  for (int c = 0; c < channels_in_row; ++c) out[c] = finish(accumulators[c], c);
+}
+
+Result<OutputStage> read_output_stage(Machine& machine) {
+  Registers& r = machine.registers;
+  OutputStage stage;
+  stage.shape = {static_cast<int>(r.parameter(Cmd::OFM_HEIGHT_M1)) + 1, static_cast<int>(r.parameter(Cmd::OFM_WIDTH_M1)) + 1,
+                 static_cast<int>(r.parameter(Cmd::OFM_DEPTH_M1)) + 1};
+  stage.per_channel = r.bits(Cmd::OFM_PRECISION, 8, 1) == 0;
+  uint32_t storage = 0;
+  if (machine.is_u85()) {
+    storage = r.bits(Cmd::OFM_PRECISION, 14, 2);  // activation_storage: tiles 2x2, tiles 3x1, chained, none
+    stage.reverse = static_cast<int>(r.bits(Cmd::OFM_PRECISION, 9, 2));
+    stage.transpose = static_cast<int>(r.bits(Cmd::OFM_PRECISION, 11, 3));
+    if (storage == 1) return error("NPU_SET_OFM_PRECISION asks for 3x1 tiles, which nobody emits.");
+    if (stage.reverse != 0 && stage.transpose != 0) return error("NPU_SET_OFM_PRECISION asks for a transpose and a reverse.");
+    uint32_t mode = r.bits(Cmd::OFM_SCALE, 13, 3);
+    if (mode > 5) return error("NPU_SET_OFM_SCALE names rounding mode {}, which is not known.", mode);
+    constexpr Rounding kModes[] = {Rounding::DoubleSymmetric, Rounding::Natural,        Rounding::DoubleAsymmetric,
+                                   Rounding::Symmetric,       Rounding::TruncateToZero, Rounding::TruncateToLower};
+    stage.rounding = kModes[mode];
+    stage.double_shift = static_cast<int>(r.bits(Cmd::OFM_SCALE, 6, 5));
+  } else {
+    uint32_t mode = r.bits(Cmd::OFM_PRECISION, 14, 2);
+    if (mode > 2) return error("NPU_SET_OFM_PRECISION names rounding mode {}, which is not known.", mode);
+    constexpr Rounding kModes[] = {Rounding::DoubleSymmetric, Rounding::TruncateToZero, Rounding::Natural};
+    stage.rounding = kModes[mode];
+  }
+  if (storage == 2) {
+    TRY_ASSIGN(stage.map, read_map_type(r, kOfmRegisters));
+    stage.chain = static_cast<int>(r.parameter(Cmd::OFM_REGION));
+  } else if (storage == 3) {
+    TRY_ASSIGN(stage.map, read_map_type(r, kOfmRegisters));
+    stage.discard = true;
+  } else {
+    TRY_ASSIGN(stage.map, read_feature_map(r, machine.config.family, kOfmRegisters));
+  }
+  if (!stage.per_channel)
+    stage.global = {0, r.payload(Cmd::OFM_SCALE), static_cast<int>(r.bits(Cmd::OFM_SCALE, 0, 6))};
+
+  uint32_t function = r.bits(Cmd::ACTIVATION, 0, 5);
+  auto bound = [&](Cmd id) -> int64_t {
+    uint32_t bits = r.parameter(id);
+    return stage.map.type.is_signed ? static_cast<int16_t>(bits) : static_cast<int64_t>(bits);
+  };
+  if (machine.is_u85()) {
+    TRY(read_table_u85(machine, stage, function, r.bits(Cmd::ACTIVATION, 5, 3)));
+    stage.clip = r.bits(Cmd::ACTIVATION, 12, 1) == 0;
+  } else {
+    TRY(read_table_u55(machine, stage, function, r.bits(Cmd::ACTIVATION, 12, 3)));
+    stage.clip = stage.map.type.bytes <= 2 || stage.table != Table::None;
+  }
+  stage.clip_low = bound(Cmd::ACTIVATION_MIN);
+  stage.clip_high = bound(Cmd::ACTIVATION_MAX);
+  if (stage.clip && stage.clip_low > stage.clip_high)
+    return error("The activation clips to an empty range, {} to {}.", stage.clip_low, stage.clip_high);
+  if (!stage.clip && stage.map.type.bytes <= 2) {
+    stage.clip = true;
+    stage.clip_low = stage.map.type.lowest();
+    stage.clip_high = stage.map.type.highest();
+  } else if (stage.clip && stage.map.type.bytes <= 2 && stage.table == Table::None) {
+    stage.clip_low = std::max(stage.clip_low, stage.map.type.lowest());
+    stage.clip_high = std::min(stage.clip_high, stage.map.type.highest());
+    if (stage.clip_low > stage.clip_high) return error("The activation clips outside the output's type.");
+  }
+  TRY(machine.check_registers());
+  if (stage.shape.elements() > kMaxElements || int64_t{stage.shape.h} * stage.shape.w > kMaxElements)
+    return error("The output ({} x {} x {}) is too large.", stage.shape.h, stage.shape.w, stage.shape.c);
+  return stage;
+}
+
+Result<void> write_output(Machine& machine, const OutputStage& stage, std::vector<int32_t> values) {
+  if (stage.discard) return {};
+  if (stage.chain >= 0) {
+    machine.chains[static_cast<size_t>(stage.chain)] = {true, stage.shape, std::move(values)};
+    return {};
+  }
+  return put(machine, stage, values);
+}
+
+Result<void> write_output64(Machine& machine, const OutputStage& stage, const std::vector<int64_t>& values) {
+  if (stage.discard) return {};
+  if (stage.chain >= 0) return error("A chain buffer cannot hold 64-bit values.");
+  return put(machine, stage, values);
+}
+
+std::string describe(const FeatureMap& map, Shape3 shape) {
+  return fmt::format("{}{}[{},{},{}]{} r{}+{:#x} zp {}", map.type.is_signed ? 'i' : 'u', 8 * map.type.bytes, shape.h, shape.w, shape.c,
+                     map.bricks ? "b16" : "", map.region, map.base[0], map.zero_point);
+}
+
+}  // namespace swoop::ethos

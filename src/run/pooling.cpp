@@ -1,0 +1,124 @@
+// NPU_OP_POOL: maximum, average, sum over channels; on the U85 also minimum, plain sum, argmax and no pooling at all.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "run/accumulate.h"
+#include "run/window.h"
+#include "support/parallel.h"
+
+namespace swoop::ethos {
+
+namespace {
+
+enum class Pool : uint32_t { Max, Average, ReduceSum, Sum, None, Min, ArgmaxX, ArgmaxY };
+
+// sum / count as TOSA divides in AVG_POOL2D: multiply by a reciprocal of 31 bits and round.
+int64_t divide(int64_t sum, int count) {
+  const int k = std::bit_width(static_cast<uint32_t>(count - 1));
+  const int64_t multiplier = ((((int64_t{1} << 30) + 1) << k) / count);
+  return scale_and_round(sum, static_cast<uint32_t>(multiplier), 30 + k, Rounding::Natural);
+}
+
+// Calls body(y, x, first tap row, last, first tap column, last) for every output pixel with the taps that are not padding.
+template <typename Body>
+void for_each_window(const Window& window, const PaddedInput<int32_t>& input, const Body& body) {
+  parallel_for(static_cast<size_t>(window.output.h), 4, [&](size_t first, size_t last) {
+    for (size_t row = first; row < last; ++row)
+      for (int x = 0; x < window.output.w; ++x) body(static_cast<int>(row), x, input);
+  });
+}
+
+// Taps [first, last) of a window that begins at `start` and lie in [low, high).
+void valid_taps(int start, int taps, int dilation, int low, int high, int& first, int& last) {
+  first = start >= low ? 0 : (low - start + dilation - 1) / dilation;
+  last = start >= high ? 0 : std::min(taps, (high - start + dilation - 1) / dilation);
+  if (last < first) last = first;
+}
+
+}  // namespace
+
+Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
+  const Pool mode = static_cast<Pool>(mode_bits);
+  if (!machine.is_u85() && mode > Pool::ReduceSum) return error("NPU_OP_POOL names mode {}, which the core does not have.", mode_bits);
+  TRY_ASSIGN(Window window, read_window(machine));
+  TRY_ASSIGN(OutputStage stage, read_output_stage(machine));
+  TRY_ASSIGN(Accumulators accumulators, read_accumulators(machine, stage));
+  if (stage.per_channel && !stage.discard) {
+    TRY_ASSIGN(stage.channels, read_channel_scales(machine, window.output.c, accumulators.wide));
+  }
+  const int c = window.output.c, w = window.output.w;
+  if (mode == Pool::None) {  // the accumulators as they are
+    if (!accumulators.seeded) return error("NPU_OP_POOL without pooling has nothing to start from.");
+    if (machine.wants_summary) machine.summary = fmt::format("accumulators -> {}", describe(stage.map, stage.shape));
+    return finish_accumulators(machine, stage, std::move(accumulators));
+  }
+  TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.config.family, kIfmRegisters));
+  if (ifm.type.bytes > 4) return error("The pooling's input has 64-bit elements.");
+  if (mode == Pool::ReduceSum ? window.kernel_h * window.kernel_w != 1 || c != 1 : window.input_depth != c)
+    return error("The pooling of {} channels into {} with a {} x {} kernel is not known.", window.input_depth, c, window.kernel_h,
+                 window.kernel_w);
+  TRY(machine.spend(static_cast<uint64_t>(window.output.h) * static_cast<uint64_t>(w) *
+                    static_cast<uint64_t>(window.kernel_h) * static_cast<uint64_t>(window.kernel_w) *
+                    static_cast<uint64_t>(window.input_depth)));
+  TRY_ASSIGN(PaddedInput<int32_t> input, load_window<int32_t>(machine, window, ifm, ifm.zero_point, 0));
+  if (machine.wants_summary)
+    machine.summary = fmt::format("mode {} {} -> {} kernel {}x{} stride {}x{}", mode_bits, describe(ifm, {input.h, input.w, input.c}),
+                                  describe(stage.map, stage.shape), window.kernel_h, window.kernel_w, window.stride_y, window.stride_x);
+
+  // The U55 divides by the taps that are not padding only when there is padding; otherwise the scale register holds the reciprocal.
+  const bool divides = mode == Pool::Average && (machine.is_u85() || window.padded());
+  const bool plain = accumulators.plain();
+  std::vector<int32_t> values(static_cast<size_t>(window.output.elements()));
+  for_each_window(window, input, [&](int y, int x, const PaddedInput<int32_t>& in) {
+    const int top = y * window.stride_y, left = x * window.stride_x;
+    int y0, y1, x0, x1;
+    valid_taps(top, window.kernel_h, window.dilation_y, in.row_first, in.row_last, y0, y1);
+    valid_taps(left, window.kernel_w, window.dilation_x, in.column_first, in.column_last, x0, x1);
+    const int count = std::max(1, (y1 - y0) * (x1 - x0));
+    std::vector<int64_t> sums(static_cast<size_t>(c), 0);
+    if (mode == Pool::Max || mode == Pool::ArgmaxX || mode == Pool::ArgmaxY) std::fill(sums.begin(), sums.end(), INT64_MIN);
+    if (mode == Pool::Min) std::fill(sums.begin(), sums.end(), INT64_MAX);
+    for (int ky = y0; ky < y1; ++ky)
+      for (int kx = x0; kx < x1; ++kx) {
+        const int32_t* from = in.at(top + ky * window.dilation_y, left + kx * window.dilation_x);
+        switch (mode) {
+          case Pool::Max:
+            for (int i = 0; i < c; ++i) sums[static_cast<size_t>(i)] = std::max<int64_t>(sums[static_cast<size_t>(i)], from[i]);
+            break;
+          case Pool::Min:
+            for (int i = 0; i < c; ++i) sums[static_cast<size_t>(i)] = std::min<int64_t>(sums[static_cast<size_t>(i)], from[i]);
+            break;
+          case Pool::ReduceSum:
+            for (int i = 0; i < in.c; ++i) sums[0] += from[i];
+            break;
+          case Pool::ArgmaxX:
+          case Pool::ArgmaxY: {
+            // Value above position: the largest wins, the first of equals. The output scale of 2^-16 keeps the position.
+            const int64_t position = mode == Pool::ArgmaxX ? kx : ky;
+            for (int i = 0; i < c; ++i)
+              if (sums[static_cast<size_t>(i)] == INT64_MIN || from[i] > static_cast<int16_t>(sums[static_cast<size_t>(i)] & 0xffff))
+                sums[static_cast<size_t>(i)] = position << 16 | static_cast<uint16_t>(from[i]);
+            break;
+          }
+          case Pool::Average:
+          case Pool::Sum:
+          case Pool::None:
+            for (int i = 0; i < c; ++i) sums[static_cast<size_t>(i)] += from[i];
+            break;
+        }
+      }
+    const int64_t at = (int64_t{y} * w + x) * c;
+    for (int i = 0; i < c; ++i) {
+      int64_t sum = sums[static_cast<size_t>(i)];
+      if (y0 == y1 || x0 == x1) sum = 0;
+      if (divides) sum = divide(sum, count);
+      if (plain) values[static_cast<size_t>(at + i)] = stage.finish(sum, i);
+      else accumulators.add(at + i, sum);
+    }
+  });
+  if (!plain) return finish_accumulators(machine, stage, std::move(accumulators));
+  return write_output(machine, stage, std::move(values));
+}
+
+}  // namespace swoop::ethos

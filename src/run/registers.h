@@ -1,0 +1,82 @@
+// The command table (registers.def) as an enum with names, codes and the bits that mean something, and the register file.
+// Why: one row per command is the only place that knows a code; a word without a row cannot be decoded.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "run/run.h"
+
+namespace swoop::ethos {
+
+constexpr uint64_t kAbsent = ~uint64_t{0};  // no such command on this family
+
+enum class Cmd : uint8_t {
+#define COMMAND(name, kind, code, mask_u55, mask_u85) name,
+#include "run/registers.def"
+#undef COMMAND
+  Count
+};
+constexpr size_t kCommandCount = static_cast<size_t>(Cmd::Count);
+
+struct CommandInfo {
+  std::string_view name;  // "NPU_SET_IFM_BASE0"
+  bool wide;
+  bool starts_work;       // NPU_OP_*
+  uint16_t code;
+  uint64_t mask_u55;      // payload << 16 | parameter
+  uint64_t mask_u85;
+
+  uint64_t mask(NpuFamily family) const { return family == NpuFamily::U85 ? mask_u85 : mask_u55; }
+};
+
+const CommandInfo& command_info(Cmd id);
+
+// Row for a code, or nullptr.
+const CommandInfo* find_command(NpuFamily family, bool wide, uint16_t code, Cmd& id);
+
+// What the stream has set so far. Reading a register that was never set is remembered, and the operation that did it fails.
+class Registers {
+ public:
+  void set(Cmd id, uint16_t parameter, uint32_t payload) {
+    Entry& entry = entries_[static_cast<size_t>(id)];
+    entry = {true, parameter, payload};
+  }
+  bool is_set(Cmd id) const { return entries_[static_cast<size_t>(id)].set; }
+
+  uint32_t parameter(Cmd id) { return read(id).parameter; }
+  uint32_t payload(Cmd id) { return read(id).payload; }
+  uint32_t bits(Cmd id, int first, int count) { return (read(id).parameter >> first) & ((1u << count) - 1); }
+  int64_t address(Cmd id) {  // 40 bits
+    const Entry& entry = read(id);
+    return static_cast<int64_t>(uint64_t{entry.parameter & 0xffu} << 32 | entry.payload);
+  }
+  int64_t stride(Cmd id) {  // 40 bits with sign: mirrored feature maps walk backwards
+    int64_t value = address(id);
+    return value >= (int64_t{1} << 39) ? value - (int64_t{1} << 40) : value;
+  }
+
+  // The first register that was read before it was set, since the last call; Count if none.
+  Cmd take_missing() {
+    Cmd id = missing_;
+    missing_ = Cmd::Count;
+    return id;
+  }
+
+ private:
+  struct Entry {
+    bool set = false;
+    uint16_t parameter = 0;
+    uint32_t payload = 0;
+  };
+  const Entry& read(Cmd id) {
+    const Entry& entry = entries_[static_cast<size_t>(id)];
+    if (!entry.set && missing_ == Cmd::Count) missing_ = id;
+    return entry;
+  }
+  std::array<Entry, kCommandCount> entries_{};
+  Cmd missing_ = Cmd::Count;
+};
+
+}  // namespace swoop::ethos

@@ -1,0 +1,91 @@
+// An Ethos-U NPU in software: decodes the command stream that regor emits for U55, U65 and U85 and executes it bit for bit on host
+// memory. Why: every build is proved on the file that ships, without a board or a licensed simulator.
+// Invariants: a command, register bit or value that is not known is an Error that names it and its word, never ignored; nothing a
+// stream says can make the executor read or write outside its regions, run for ever or allocate without bound.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stream/stream.h"
+#include "support/bytes.h"
+#include "support/result.h"
+
+namespace swoop {
+
+// ---- decoding ------------------------------------------------------------------------------------------------------------------
+
+// The NPU a stream was made for, from the configuration word of its driver payload.
+struct NpuConfig {
+  NpuFamily family = NpuFamily::U55;
+  int macs = 0;   // per cycle, all cores together
+  int cores = 1;  // U65: 1 or 2. U85: weight decoders (1, 2 or 4)
+  uint32_t internal_bytes = 0;  // SHRAM of one core (U55, U65) or look-up table RAM (U85); look-up tables are its last 2 KiB
+  std::string name() const;     // "ethos-u55-128"
+};
+
+struct DriverPayload {
+  NpuConfig config;
+  Bytes stream;  // the register commands, 32-bit words
+};
+
+// "COP1" payloads: header, configuration, no-operations, one command stream.
+Result<DriverPayload> parse_payload(Bytes commands);
+
+struct NpuCommand {
+  uint32_t position = 0;   // word in the stream
+  uint8_t id = 0;          // row of the command table
+  uint16_t parameter = 0;
+  uint32_t payload = 0;    // second word of a wide command
+
+  std::string_view name() const;  // "NPU_SET_IFM_BASE0"
+};
+
+// Checks every word: known commands, no stray bits, wide commands complete.
+Result<std::vector<NpuCommand>> decode_commands(const DriverPayload& payload);
+
+// One line: "  123  NPU_SET_IFM_REGION   1".
+std::string to_text(const NpuCommand& command);
+
+// ---- executing -----------------------------------------------------------------------------------------------------------------
+
+constexpr int kNpuRegionCount = 8;
+constexpr int kInternalRegion = -1;  // SHRAM / look-up table RAM, as a destination of a transfer
+
+struct NpuRange {
+  int region = 0;
+  uint64_t first = 0, last = 0;  // bytes [first, last)
+};
+
+// One operation that was carried out.
+struct NpuStep {
+  uint32_t position = 0;         // word of the NPU_OP_* command
+  std::string_view operation;    // "NPU_OP_CONV"
+  std::string summary;           // shapes, types, addresses
+  std::vector<NpuRange> writes;  // smallest range around what was written, per region
+};
+
+class NpuObserver {
+ public:
+  virtual ~NpuObserver() = default;
+  // Called after each operation; regions[i] is empty when the program has no region i.
+  virtual void on_step(const NpuStep& step, const std::array<Bytes, kNpuRegionCount>& regions) = 0;
+};
+
+struct NpuRunOptions {
+  std::optional<NpuTarget> target;                // refuse a stream made for another NPU
+  uint64_t max_work = uint64_t{1} << 42;          // bound on multiply-accumulates plus elements touched
+  uint64_t scratch_fast_bytes = uint64_t{1} << 22;  // when the program does not record the size of its fast scratch
+  NpuObserver* observer = nullptr;
+};
+
+// Runs the program once. inputs[i] holds the bytes of program.inputs[i]; outputs are resized to program.outputs[i].
+Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> inputs, std::vector<Buffer>& outputs,
+                         const NpuRunOptions& options = {});
+
+}  // namespace swoop

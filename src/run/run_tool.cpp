@@ -1,0 +1,105 @@
+// Runs Ethos-U programs for the Python tests: `run_tool FOLDER [--repeat N]` executes every NAME.blob in the folder (the block format of
+// a .pte) on NAME.in (inputs one after the other) and writes NAME.out; one line per program says "NAME ok" or "NAME error: ...".
+// `run_tool --text BLOB` prints the commands, `run_tool --trace BLOB INPUTS` each operation as it is carried out.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "run/run.h"
+#include "support/file.h"
+
+namespace swoop {
+namespace {
+
+class Printer : public NpuObserver {
+ public:
+  void on_step(const NpuStep& step, const std::array<Bytes, kNpuRegionCount>&) override {
+    std::string writes;
+    for (const NpuRange& range : step.writes) writes += fmt::format(" r{}[{:#x},{:#x})", range.region, range.first, range.last);
+    fmt::print("{:6} {:<20} {} writes{}\n", step.position, step.operation.substr(7), step.summary, writes);
+  }
+};
+
+struct Case {
+  NpuProgram program;
+  std::shared_ptr<const MappedFile> data;
+  std::vector<Bytes> inputs;
+};
+
+Result<Case> read_case(const std::string& blob, const std::string& inputs, uint64_t fast_bytes) {
+  TRY_ASSIGN(auto file, MappedFile::open(blob));
+  Case out;
+  TRY_ASSIGN(out.program, unpack(file->bytes()));
+  if (fast_bytes > 0) out.program.scratch_fast_size = fast_bytes;
+  uint64_t at = 0;
+  if (std::filesystem::file_size(inputs) > 0) {
+    TRY_ASSIGN(out.data, MappedFile::open(inputs));
+  }
+  Bytes all = out.data ? out.data->bytes() : Bytes{};
+  for (const NpuTensor& tensor : out.program.inputs) {
+    uint64_t size = static_cast<uint64_t>(tensor.byte_size());
+    if (!contains(all, at, size)) return error("{} is too short.", inputs);
+    out.inputs.push_back(all.subspan(at, size));
+    at += size;
+  }
+  return out;
+}
+
+Result<void> run_one(const std::string& stem, int repeat, NpuObserver* observer) {
+  TRY_ASSIGN(Case one, read_case(stem + ".blob", stem + ".in", 0));
+  std::vector<Buffer> outputs;
+  NpuRunOptions options;
+  options.observer = observer;
+  for (int i = 0; i < repeat; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    TRY(execute_npu(one.program, one.inputs, outputs, options));
+    if (repeat > 1)
+      fmt::print("{:.2f} ms\n", std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+  }
+  Buffer joined;
+  for (const Buffer& output : outputs) append(joined, Bytes(output));
+  return write_file(stem + ".out", joined);
+}
+
+int run_folder(const std::string& folder, int repeat) {
+  std::vector<std::string> stems;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".blob") stems.push_back((entry.path().parent_path() / entry.path().stem()).string());
+  std::sort(stems.begin(), stems.end());
+  for (const std::string& stem : stems) {
+    Result<void> done = run_one(stem, repeat, nullptr);
+    fmt::print("{} {}\n", std::filesystem::path(stem).filename().string(), done ? "ok" : "error: " + done.error().message);
+  }
+  return 0;
+}
+
+Result<void> print_commands(const std::string& blob) {
+  TRY_ASSIGN(auto file, MappedFile::open(blob));
+  TRY_ASSIGN(NpuProgram program, unpack(file->bytes()));
+  TRY_ASSIGN(DriverPayload payload, parse_payload(program.commands));
+  fmt::print("{}\n", payload.config.name());
+  TRY_ASSIGN(auto commands, decode_commands(payload));
+  for (const NpuCommand& command : commands) fmt::print("{}\n", to_text(command));
+  return {};
+}
+
+int main_of_tool(int argc, char** argv) {
+  std::vector<std::string> args(argv + 1, argv + argc);
+  Result<void> done;
+  if (args.size() == 2 && args[0] == "--text") done = print_commands(args[1]);
+  else if (args.size() == 2 && args[0] == "--trace") {
+    Printer printer;
+    done = run_one(args[1], 1, &printer);
+  } else if (args.size() == 1) return run_folder(args[0], 1);
+  else if (args.size() == 3 && args[1] == "--repeat") return run_folder(args[0], std::stoi(args[2]));
+  else done = error("run_tool FOLDER [--repeat N] | --text BLOB | --trace STEM");
+  if (!done) fmt::print(stderr, "{}\n", done.error().message);
+  return done ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace swoop
+
+int main(int argc, char** argv) { return swoop::main_of_tool(argc, argv); }
