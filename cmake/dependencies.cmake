@@ -50,4 +50,8 @@ endfunction()
 
 schema(tosa ${EXECUTORCH_ROOT}/backends/arm/tosa/schemas/tosa_1.0.fbs)
 set(SWOOP_tosa_LIBRARIES tosa_schema)
+schema(program ${EXECUTORCH_ROOT}/schema/program.fbs)
+set(SWOOP_emit_LIBRARIES program_schema)
+include(executorch)
+set(SWOOP_emit_TEST_LIBRARIES executorch_sdk)
 include(regor)
