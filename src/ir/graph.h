@@ -121,6 +121,10 @@ struct Node {
   const Doubles& doubles(Key key) const;
 };
 
+// An opaque node with this target stands for a region of the NPU; attribute region is its number, its operands and results are the
+// region's arguments in order.
+constexpr std::string_view kRegionTarget = "swoop::npu";
+
 // What the caller of the program sees of an input or output.
 struct Port {
   enum class Role : uint8_t {

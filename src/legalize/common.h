@@ -1,0 +1,47 @@
+// Small shared readings for the rules of this room.
+#pragma once
+
+#include "legalize/legalize.h"
+#include "target/target.h"
+
+namespace swoop {
+
+inline const NpuTarget& target_of(const Rewriter& rw) { return rw.context<NpuTarget>(); }
+inline bool is_u85(const Rewriter& rw) { return target_of(rw).family == NpuFamily::U85; }
+
+// The node's own result type with another shape.
+inline Type with_shape(const Type& type, Shape shape) {
+  Type result = type;
+  result.shape = std::move(shape);
+  return result;
+}
+
+inline ValueId reshape(Rewriter& rw, ValueId x, Shape shape) {
+  if (rw.type(x).shape == shape) return x;
+  return rw.make(Op::Reshape, {x}, {{Key::Shape, Ints(shape)}});
+}
+
+inline ValueId transpose(Rewriter& rw, ValueId x, Ints perm) { return rw.make(Op::Transpose, {x}, {{Key::Perm, std::move(perm)}}); }
+
+inline Ints inverse(const Ints& perm) {
+  Ints result(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) result[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return result;
+}
+
+inline Shape permuted(const Shape& shape, const Ints& perm) {
+  Shape result;
+  for (int64_t axis : perm) result.push_back(shape[static_cast<size_t>(axis)]);
+  return result;
+}
+
+// [0, 2, 3, 1] and [0, 3, 1, 2] for rank 4, likewise for other ranks.
+inline Ints to_channels_last(size_t rank) {
+  Ints perm = {0};
+  for (size_t i = 2; i < rank; ++i) perm.push_back(static_cast<int64_t>(i));
+  perm.push_back(1);
+  return perm;
+}
+inline Ints to_channels_first(size_t rank) { return inverse(to_channels_last(rank)); }
+
+}  // namespace swoop

@@ -1,0 +1,19 @@
+#include "legalize/common.h"
+
+namespace swoop {
+
+std::span<const Rule> window_rules();
+std::span<const Rule> product_rules();
+std::span<const Rule> primitive_rules();
+
+// One table, since an expansion may make what another one expands.
+std::span<const Rule> expand_rules() {
+  static const std::vector<Rule> kRules = [] {
+    std::vector<Rule> all;
+    for (std::span<const Rule> part : {window_rules(), product_rules(), primitive_rules()}) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }();
+  return kRules;
+}
+
+}  // namespace swoop

@@ -1,0 +1,225 @@
+#include <algorithm>
+
+#include "legalize/common.h"
+
+namespace swoop {
+
+namespace {
+
+bool pure(const Rewriter& rw, const Node& n) { return rw.type(n.inputs[0]).quant == rw.type(n.outputs[0]).quant; }
+
+// The transpose (or reshape) behind input i, if it only moves.
+Node* mover(Rewriter& rw, const Node& n, size_t i, Op op) {
+  Node* found = rw.producer(n, i, op);
+  return found && pure(rw, *found) ? found : nullptr;
+}
+
+// A constant, or a value with a single element: it can be brought into any layout for nothing.
+bool movable(const Rewriter& rw, ValueId id) {
+  const Value& value = rw.value(id);
+  bool per_channel = value.type.quantized() && value.type.quant->per_channel();
+  return !per_channel && (value.constant || element_count(value.type.shape) == 1);
+}
+
+// elementwise(transpose(x, p), transpose(y, p))  ->  transpose(elementwise(x, y), p)
+// Constants and single elements are permuted backwards. The node keeps its type but for the shape.
+bool sink_transpose_past_elementwise(Rewriter& rw, Node& n) {
+  if (!on_integers(rw.graph(), n)) return false;
+  const Type out = rw.type(n.outputs[0]);
+  if (out.quantized() && out.quant->per_channel()) return false;
+  const Ints* perm = nullptr;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    Node* t = mover(rw, n, i, Op::Transpose);
+    if (!t) {
+      if (!movable(rw, n.inputs[i]) || rw.type(n.inputs[i]).rank() > out.rank()) return false;
+      continue;
+    }
+    if (rw.type(n.inputs[i]).rank() != out.rank() || (perm && *perm != t->ints(Key::Perm))) return false;
+    perm = &t->ints(Key::Perm);
+  }
+  if (!perm) return false;
+  const Ints forward = *perm;
+  const Ints backward = inverse(forward);
+  std::vector<ValueId> inputs = n.inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (Node* t = mover(rw, n, i, Op::Transpose)) {
+      inputs[i] = t->inputs[0];
+      continue;
+    }
+    Shape shape = rw.type(inputs[i]).shape;
+    shape.insert(shape.begin(), forward.size() - shape.size(), 1);
+    inputs[i] = transpose(rw, reshape(rw, inputs[i], shape), backward);
+  }
+  rw.replace(n, transpose(rw, rw.make(n.op, inputs, n.attrs, with_shape(out, permuted(out.shape, backward))), forward));
+  return true;
+}
+
+// op(transpose(x, p)) along axes  ->  transpose(op(x) along the axes where they came from, p)
+bool sink_transpose_past_axis_op(Rewriter& rw, Node& n) {
+  if (!on_integers(rw.graph(), n)) return false;
+  bool reduces = info(n.op).traits.reduction;
+  if (reduces && !n.flag(Key::Keepdim)) return false;
+  const Type out = rw.type(n.outputs[0]);
+  const Ints* perm = nullptr;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    Node* t = mover(rw, n, i, Op::Transpose);
+    if (!t || (perm && *perm != t->ints(Key::Perm))) return false;
+    perm = &t->ints(Key::Perm);
+  }
+  if (!perm || static_cast<int>(perm->size()) != out.rank()) return false;
+  const Ints forward = *perm;
+  std::vector<ValueId> inputs;
+  for (size_t i = 0; i < n.inputs.size(); ++i) inputs.push_back(rw.graph().producer(n.inputs[i])->inputs[0]);
+  Attrs attrs = n.attrs;
+  if (n.has(Key::Axis)) attrs.set(Key::Axis, forward[static_cast<size_t>(n.integer(Key::Axis))]);
+  if (n.has(Key::Axes)) {
+    Ints axes;
+    for (int64_t axis : n.ints(Key::Axes)) axes.push_back(forward[static_cast<size_t>(axis)]);
+    std::sort(axes.begin(), axes.end());
+    attrs.set(Key::Axes, axes);
+  }
+  if (n.op == Op::Pad) {
+    Ints padding(2 * forward.size());
+    for (size_t i = 0; i < forward.size(); ++i) {
+      padding[static_cast<size_t>(2 * forward[i])] = n.ints(Key::Padding)[2 * i];
+      padding[static_cast<size_t>(2 * forward[i] + 1)] = n.ints(Key::Padding)[2 * i + 1];
+    }
+    attrs.set(Key::Padding, padding);
+  }
+  ValueId moved = rw.make(n.op, inputs, attrs, with_shape(out, permuted(out.shape, inverse(forward))));
+  rw.replace(n, transpose(rw, moved, forward));
+  return true;
+}
+
+// Where two shapes differ only by dims of size 1: the same element order and the same dims otherwise.
+bool same_but_ones(const Shape& a, const Shape& b) {
+  Shape x, y;
+  std::copy_if(a.begin(), a.end(), std::back_inserter(x), [](int64_t d) { return d != 1; });
+  std::copy_if(b.begin(), b.end(), std::back_inserter(y), [](int64_t d) { return d != 1; });
+  return x == y;
+}
+
+// The shape of `small` (broadcast against `full`) when full's dims of size 1 are rearranged into `target`. Empty: cannot be said.
+std::optional<Shape> follow_ones(const Shape& small, const Shape& full, const Shape& target) {
+  Shape padded(full.size() - small.size(), 1);
+  padded.insert(padded.end(), small.begin(), small.end());
+  Shape kept;
+  for (size_t i = 0; i < full.size(); ++i) {
+    if (full[i] != 1) kept.push_back(padded[i]);
+    else if (padded[i] != 1) return std::nullopt;
+  }
+  Shape result;
+  size_t next = 0;
+  for (int64_t d : target) result.push_back(d == 1 ? 1 : kept[next++]);
+  return result;
+}
+
+// elementwise(reshape(x), reshape(y))  ->  reshape(elementwise(x, y)), when both come from one shape
+bool sink_reshape_past_elementwise(Rewriter& rw, Node& n) {
+  if (!on_integers(rw.graph(), n)) return false;
+  const Type out = rw.type(n.outputs[0]);
+  if (out.quantized() && out.quant->per_channel()) return false;
+  std::optional<Shape> from;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    Node* r = mover(rw, n, i, Op::Reshape);
+    if (r && rw.type(n.inputs[i]).shape == out.shape) {
+      const Shape& source = rw.type(r->inputs[0]).shape;
+      if (from && *from != source) return false;
+      from = source;
+    } else if (!movable(rw, n.inputs[i])) {
+      return false;
+    }
+  }
+  if (!from) return false;
+  std::vector<std::optional<Shape>> shapes(n.inputs.size());  // of the operands that are reshaped; the others lose their reshape
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    const Shape& shape = rw.type(n.inputs[i]).shape;
+    if (mover(rw, n, i, Op::Reshape) && shape == out.shape) continue;
+    if (element_count(shape) == 1)
+      shapes[i] = Shape(from->size(), 1);
+    else if (shape.size() <= out.shape.size() && same_but_ones(*from, out.shape))
+      shapes[i] = follow_ones(shape, out.shape, *from);
+    if (!shapes[i]) return false;
+  }
+  std::vector<ValueId> inputs;
+  for (size_t i = 0; i < n.inputs.size(); ++i)
+    inputs.push_back(shapes[i] ? reshape(rw, n.inputs[i], *shapes[i]) : rw.graph().producer(n.inputs[i])->inputs[0]);
+  rw.replace(n, reshape(rw, rw.make(n.op, inputs, n.attrs, with_shape(out, *from)), out.shape));
+  return true;
+}
+
+// transpose(reshape(transpose(x)))  ->  reshape(x), where the whole only adds or drops dims of size 1
+// More generally: transpose, reshape by ones, transpose becomes one reshape and one transpose.
+bool swap_reshape_of_ones(Rewriter& rw, Node& n) {
+  Node* r = mover(rw, n, 0, Op::Reshape);
+  if (!r || !pure(rw, n)) return false;
+  Node* t = mover(rw, *r, 0, Op::Transpose);
+  if (!t) return false;
+  const Shape& inner = rw.type(r->inputs[0]).shape;   // after the first transpose
+  const Shape& outer = rw.type(n.inputs[0]).shape;    // after the reshape
+  if (!same_but_ones(inner, outer)) return false;
+  // Each dim of `outer` that is not 1 is a dim of x; the perm of n orders those; ones go where n puts them.
+  std::vector<int64_t> source;
+  for (size_t i = 0; i < inner.size(); ++i)
+    if (inner[i] != 1) source.push_back(t->ints(Key::Perm)[i]);
+  std::vector<int64_t> source_of_outer(outer.size(), -1);
+  size_t next = 0;
+  for (size_t i = 0; i < outer.size(); ++i)
+    if (outer[i] != 1) source_of_outer[i] = source[next++];
+  Ints order;  // dims of x, not 1, in the order of n's result
+  for (int64_t axis : n.ints(Key::Perm))
+    if (source_of_outer[static_cast<size_t>(axis)] >= 0) order.push_back(source_of_outer[static_cast<size_t>(axis)]);
+  Ints perm = order;  // the dims of size 1 of x follow
+  const Shape& x = rw.type(t->inputs[0]).shape;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (x[i] == 1) perm.push_back(static_cast<int64_t>(i));
+  rw.replace(n, reshape(rw, transpose(rw, t->inputs[0], perm), rw.type(n.outputs[0]).shape));
+  return true;
+}
+
+// conv1x1(reshape(transpose(x))), the flatten in front of a fully connected layer  ->  conv1x1(reshape(x)) with the weights' inputs permuted
+bool fold_transpose_into_weights(Rewriter& rw, Node& n) {
+  if (!n.flag(Key::ChannelsLast) || !on_integers(rw.graph(), n)) return false;
+  Node* r = mover(rw, n, 0, Op::Reshape);
+  if (!r) return false;
+  Node* t = mover(rw, *r, 0, Op::Transpose);
+  const Type& weight = rw.type(n.inputs[1]);
+  if (!t || !rw.value(n.inputs[1]).constant || weight.rank() != 4 || weight.shape[1] * weight.shape[2] != 1) return false;
+  const Shape& turned = rw.type(r->inputs[0]).shape;
+  const Shape& flat = rw.type(n.inputs[0]).shape;
+  const Ints& perm = t->ints(Key::Perm);
+  // The batch must stay in front and everything behind it become the channels.
+  if (perm[0] != 0 || flat.back() != element_count(turned) / turned[0] || flat.back() != weight.shape[3]) return false;
+  if (weight.quantized() && weight.quant->per_channel() && weight.quant->axis != 0) return false;
+  Shape spread = {weight.shape[0]};
+  spread.insert(spread.end(), turned.begin() + 1, turned.end());
+  Ints back = {0};
+  Ints backward = inverse(perm);
+  for (size_t i = 1; i < backward.size(); ++i) back.push_back(backward[i]);
+  ValueId w = rw.make(Op::Reshape, {n.inputs[1]}, {{Key::Shape, Ints(spread)}}, with_shape(weight, spread));
+  w = rw.make(Op::Transpose, {w}, {{Key::Perm, back}}, with_shape(weight, permuted(spread, back)));
+  w = rw.make(Op::Reshape, {w}, {{Key::Shape, Ints(weight.shape)}}, weight);
+  std::vector<ValueId> inputs = n.inputs;
+  inputs[0] = reshape(rw, t->inputs[0], flat);
+  inputs[1] = w;
+  rw.replace(n, rw.make(Op::Conv, inputs, n.attrs, rw.type(n.outputs[0])));
+  return true;
+}
+
+}  // namespace
+
+std::span<const Rule> layout_rules() {
+  static const std::vector<Op> kElementwise = {Op::Quantize, Op::Unary,   Op::Clamp,   Op::Add,     Op::Sub,    Op::Mul,        Op::Maximum,
+                                               Op::Minimum,  Op::Compare, Op::Logical, Op::Bitwise, Op::Where,  Op::LogicalNot, Op::Cast};
+  static const std::vector<Op> kAxisOps = {Op::Concat, Op::Slice, Op::Pad, Op::Flip, Op::Sum, Op::Mean, Op::ReduceMax, Op::ReduceMin};
+  static const Rule kRules[] = {
+      {"sink-transpose-past-elementwise", kElementwise, sink_transpose_past_elementwise},
+      {"sink-transpose-past-axis-op", kAxisOps, sink_transpose_past_axis_op},
+      {"sink-reshape-past-elementwise", kElementwise, sink_reshape_past_elementwise},
+      {"swap-reshape-of-ones", {Op::Transpose}, swap_reshape_of_ones},
+      {"fold-transpose-into-weights", {Op::Conv}, fold_transpose_into_weights},
+  };
+  return kRules;
+}
+
+}  // namespace swoop

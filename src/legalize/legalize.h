@@ -1,0 +1,22 @@
+// Rules that walk towards the target: composites into integer primitives, windows into the forms TOSA and the core take, channels last,
+// transposes sunk until they cancel. They touch only nodes that live in integers; what stays float stays for the host.
+// Every table takes the NpuTarget as its context.
+#pragma once
+
+#include <span>
+
+#include "rewriter/rewriter.h"
+#include "stream/stream.h"
+
+namespace swoop {
+
+// Linear, matmul, pools, reductions, pads, slices, ... into forms that lower/ has a function for.
+std::span<const Rule> expand_rules();
+
+// Channels-first windows become channels-last between transposes. Once: each window is turned one time.
+std::span<const Rule> channels_last_rules();
+
+// Transposes and reshapes move towards the outputs through what does not care about them, until they meet their inverse.
+std::span<const Rule> layout_rules();
+
+}  // namespace swoop

@@ -1,0 +1,178 @@
+#include <algorithm>
+
+#include "legalize/common.h"
+
+namespace swoop {
+
+namespace {
+
+// a reduction over several axes, or without keepdim  ->  keepdim, then a reshape. lower/ does one axis after the other.
+bool keep_reduced_dims(Rewriter& rw, Node& n) {
+  if (n.flag(Key::Keepdim) || !on_integers(rw.graph(), n)) return false;
+  const Type out = rw.type(n.outputs[0]);
+  Shape kept = rw.type(n.inputs[0]).shape;
+  if (n.has(Key::Axes)) {
+    for (int64_t axis : n.ints(Key::Axes)) kept[static_cast<size_t>(axis)] = 1;
+  } else {
+    kept[static_cast<size_t>(n.integer(Key::Axis))] = 1;
+  }
+  Attrs attrs = n.attrs;
+  attrs.set(Key::Keepdim, true);
+  rw.replace(n, reshape(rw, rw.make(n.op, n.inputs, attrs, with_shape(out, kept)), out.shape));
+  return true;
+}
+
+// expand  ->  repeat
+bool expand_to_repeat(Rewriter& rw, Node& n) {
+  if (!on_integers(rw.graph(), n)) return false;
+  const Shape& in = rw.type(n.inputs[0]).shape;
+  const Type& out = rw.type(n.outputs[0]);
+  Ints multiples;
+  for (size_t i = 0; i < in.size(); ++i) multiples.push_back(in[i] == 0 ? 1 : out.shape[i] / in[i]);
+  rw.replace(n, rw.make(Op::Repeat, n.inputs, {{Key::Multiples, multiples}}, out));
+  return true;
+}
+
+// movement that also changes the quantization  ->  movement, then a requantize
+bool split_requantize(Rewriter& rw, Node& n) {
+  if (!on_integers(rw.graph(), n) || n.inputs.size() != 1) return false;
+  const Type& in = rw.type(n.inputs[0]);
+  const Type out = rw.type(n.outputs[0]);
+  if (!in.quantized() || !out.quantized() || in.quant == out.quant || in.quant->per_channel()) return false;
+  Type moved = in;
+  moved.shape = out.shape;
+  rw.replace(n, rw.make(Op::Quantize, {rw.make(n.op, n.inputs, n.attrs, moved)}, {}, out));
+  return true;
+}
+
+// concat of differently quantized parts  ->  each part requantized first
+bool requantize_concat(Rewriter& rw, Node& n) {
+  if (!on_integers(rw.graph(), n)) return false;
+  const Type& out = rw.type(n.outputs[0]);
+  bool changed = false;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    Type part = rw.type(n.inputs[i]);
+    if (part.quant == out.quant && part.dtype == out.dtype) continue;
+    part.quant = out.quant;
+    part.dtype = out.dtype;
+    rw.set_input(n, i, rw.make(Op::Quantize, {n.inputs[i]}, {}, part));
+    changed = true;
+  }
+  return changed;
+}
+
+// u8 codes  ->  i8 codes 128 lower. The NPU's own types are signed; a rescale at the border does it.
+bool sign_operands(Rewriter& rw, Node& n) {
+  if (n.op == Op::Quantize || !on_integers(rw.graph(), n)) return false;
+  bool changed = false;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    if (n.inputs[i] == kNone) continue;
+    Type type = rw.type(n.inputs[i]);
+    if (type.dtype != DType::U8 || !type.quantized() || type.quant->per_channel()) continue;
+    type.dtype = DType::I8;
+    type.quant->zero_point[0] -= 128;
+    type.quant->qmin -= 128;
+    type.quant->qmax -= 128;
+    rw.set_input(n, i, rw.make(Op::Quantize, {n.inputs[i]}, {}, type));
+    changed = true;
+  }
+  const Type out = rw.type(n.outputs[0]);
+  if (out.dtype == DType::U8 && out.quantized() && !out.quant->per_channel()) {
+    Type type = out;
+    type.dtype = DType::I8;
+    type.quant->zero_point[0] -= 128;
+    type.quant->qmin -= 128;
+    type.quant->qmax -= 128;
+    rw.replace(n, rw.make(Op::Quantize, {rw.make(n.op, n.inputs, n.attrs, type)}, {}, out));
+    return true;
+  }
+  return changed;
+}
+
+// slice with a step  ->  pad to whole steps, reshape [.., U, step, ..], slice 0, reshape
+bool unstep_slice(Rewriter& rw, Node& n) {
+  int64_t step = n.integer(Key::Step);
+  if (step == 1 || !on_integers(rw.graph(), n)) return false;
+  auto axis = static_cast<size_t>(n.integer(Key::Axis));
+  int64_t start = n.integer(Key::Start);
+  const Type out = rw.type(n.outputs[0]);
+  int64_t count = out.shape[axis];
+  Shape shape = rw.type(n.inputs[0]).shape;
+  int64_t available = shape[axis] - start;
+  int64_t needed = count * step;
+  ValueId x = n.inputs[0];
+  int64_t end = std::min(shape[axis], start + needed);
+  if (start != 0 || end != shape[axis])
+    x = rw.make(Op::Slice, {x}, {{Key::Axis, n.integer(Key::Axis)}, {Key::Start, start}, {Key::End, end}, {Key::Step, int64_t{1}}});
+  if (needed > available) {
+    Ints padding(2 * shape.size(), 0);
+    padding[2 * axis + 1] = needed - available;
+    x = rw.make(Op::Pad, {x}, {{Key::Padding, padding}, {Key::Mode, std::string("constant")}, {Key::Value, 0.0}});
+  }
+  Shape stepped = rw.type(x).shape;
+  stepped[axis] = count;
+  stepped.insert(stepped.begin() + static_cast<std::ptrdiff_t>(axis) + 1, step);
+  x = reshape(rw, x, stepped);
+  x = rw.make(Op::Slice, {x}, {{Key::Axis, static_cast<int64_t>(axis + 1)}, {Key::Start, int64_t{0}}, {Key::End, int64_t{1}}, {Key::Step, int64_t{1}}});
+  rw.replace(n, reshape(rw, x, out.shape));
+  return true;
+}
+
+// flip of several axes  ->  one after the other
+bool flip_one_axis(Rewriter& rw, Node& n) {
+  const Ints axes = n.ints(Key::Axes);
+  if (axes.size() < 2 || !on_integers(rw.graph(), n)) return false;
+  ValueId x = n.inputs[0];
+  for (int64_t axis : axes) x = rw.make(Op::Flip, {x}, {{Key::Axes, Ints{axis}}});
+  rw.replace(n, x);
+  return true;
+}
+
+// elementwise operands of lower rank  ->  the result's rank, with leading ones, as TOSA wants it
+bool match_ranks(Rewriter& rw, Node& n) {
+  if (!on_integers(rw.graph(), n)) return false;
+  auto rank = static_cast<size_t>(rw.type(n.outputs[0]).rank());
+  bool changed = false;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    Shape shape = rw.type(n.inputs[i]).shape;
+    if (shape.size() >= rank || (rw.type(n.inputs[i]).quantized() && rw.type(n.inputs[i]).quant->per_channel())) continue;
+    shape.insert(shape.begin(), rank - shape.size(), 1);
+    rw.set_input(n, i, reshape(rw, n.inputs[i], shape));
+    changed = true;
+  }
+  return changed;
+}
+
+// an index result of 64 bits used as such by the host stays; the NPU's argmax gives 32 bits: left to the partitioner's host side.
+
+}  // namespace
+
+std::span<const Rule> primitive_rules() {
+  static const std::vector<Op> kMovement = {Op::Reshape, Op::Transpose, Op::Slice, Op::Pad, Op::Expand, Op::Repeat, Op::Flip};
+  static const std::vector<Op> kSigned = [] {
+    std::vector<Op> ops;
+    for (int i = 0; i < kOpCount; ++i) {
+      Op op = static_cast<Op>(i);
+      bool control = op == Op::Cond || op == Op::While || op == Op::Map || op == Op::Scan;
+      if (!control && op != Op::Opaque && op != Op::Quantize && op != Op::Dequantize) ops.push_back(op);
+    }
+    return ops;
+  }();
+  static const Rule kRules[] = {
+      {"sign-operands", kSigned, sign_operands},
+      {"split-requantize", kMovement, split_requantize},
+      {"requantize-concat", {Op::Concat}, requantize_concat},
+      {"keep-reduced-dims",
+       {Op::Sum, Op::Mean, Op::ReduceMax, Op::ReduceMin, Op::Prod, Op::Any, Op::All, Op::ArgMax},
+       keep_reduced_dims},
+      {"expand-to-repeat", {Op::Expand}, expand_to_repeat},
+      {"unstep-slice", {Op::Slice}, unstep_slice},
+      {"flip-one-axis", {Op::Flip}, flip_one_axis},
+      {"match-ranks",
+       {Op::Add, Op::Sub, Op::Mul, Op::Maximum, Op::Minimum, Op::Compare, Op::Logical, Op::Bitwise, Op::Where},
+       match_ranks},
+  };
+  return kRules;
+}
+
+}  // namespace swoop

@@ -1,0 +1,233 @@
+#include <algorithm>
+
+#include "legalize/common.h"
+
+namespace swoop {
+
+namespace {
+
+
+// A window op on one spatial dim  ->  the same on two, with height 1. [N,C,L] becomes [N,C,1,L].
+bool widen_window_to_2d(Rewriter& rw, Node& n) {
+  const Shape& in = rw.type(n.inputs[0]).shape;
+  if (in.size() != 3 || !on_integers(rw.graph(), n)) return false;
+  const Type& out = rw.type(n.outputs[0]);
+  Attrs attrs = n.attrs;
+  auto prepend = [&](Key key, const Ints& front) {
+    if (!n.has(key)) return;
+    Ints values = front;
+    values.insert(values.end(), n.ints(key).begin(), n.ints(key).end());
+    attrs.set(key, values);
+  };
+  prepend(Key::Stride, {1});
+  prepend(Key::Dilation, {1});
+  prepend(Key::Kernel, {1});
+  prepend(Key::Padding, {0, 0});
+  prepend(Key::OutputPadding, {0});
+  std::vector<ValueId> inputs = n.inputs;
+  inputs[0] = reshape(rw, inputs[0], {in[0], in[1], 1, in[2]});
+  if (n.op == Op::Conv || n.op == Op::ConvTranspose) {
+    const Shape& w = rw.type(inputs[1]).shape;
+    inputs[1] = reshape(rw, inputs[1], {w[0], w[1], 1, w[2]});
+  }
+  ValueId wide = rw.make(n.op, inputs, attrs, with_shape(out, {out.shape[0], out.shape[1], 1, out.shape[2]}));
+  rw.replace(n, reshape(rw, wide, out.shape));
+  return true;
+}
+
+// A stride along a dim with one result position moves nothing  ->  stride 1. Lifts U55's limit of 3 for global pools.
+bool drop_idle_stride(Rewriter& rw, Node& n) {
+  bool last = n.flag(Key::ChannelsLast);
+  const Shape& out = rw.type(n.outputs[0]).shape;
+  Ints stride = n.ints(Key::Stride);
+  Ints padding = n.ints(Key::Padding);
+  bool changed = false;
+  const Shape& in = rw.type(n.inputs[0]).shape;
+  for (size_t i = 0; i < stride.size(); ++i) {
+    size_t dim = last ? 1 + i : 2 + i;
+    if (out[dim] != 1 || stride[i] == 1 || n.flag(Key::CeilMode)) continue;
+    // With stride 1 the window must not find a second place: what the only one does not read is cut off the padding first.
+    int64_t kernel = n.has(Key::Kernel) ? n.ints(Key::Kernel)[i] : rw.type(n.inputs[1]).shape[last ? 1 + i : 2 + i];
+    int64_t dilation = n.has(Key::Dilation) ? n.ints(Key::Dilation)[i] : 1;
+    int64_t reach = dilation * (kernel - 1) + 1;
+    int64_t spare = in[dim] + padding[2 * i] + padding[2 * i + 1] - reach;
+    if (spare > padding[2 * i + 1]) continue;  // fit_window cuts the data first and comes back here
+    padding[2 * i + 1] -= spare;
+    stride[i] = 1;
+    changed = true;
+  }
+  if (!changed) return false;
+  rw.set_attr(n, Key::Stride, stride);
+  rw.set_attr(n, Key::Padding, padding);
+  return true;
+}
+
+// TOSA wants (in + pad - reach) to be a multiple of the stride: what no window reads is taken off the padding, then off the data.
+bool fit_window(Rewriter& rw, Node& n) {
+  if (n.flag(Key::CeilMode) || !on_integers(rw.graph(), n)) return false;
+  size_t first = n.flag(Key::ChannelsLast) ? 1 : 2;
+  Ints padding = n.ints(Key::Padding);
+  ValueId x = n.inputs[0];
+  bool changed = false;
+  for (size_t i = 0; i < padding.size() / 2; ++i) {
+    int64_t kernel = n.has(Key::Kernel) ? n.ints(Key::Kernel)[i] : rw.type(n.inputs[1]).shape[first + i];
+    int64_t dilation = n.has(Key::Dilation) ? n.ints(Key::Dilation)[i] : 1;
+    int64_t size = rw.type(x).shape[first + i];
+    int64_t spare = (size + padding[2 * i] + padding[2 * i + 1] - dilation * (kernel - 1) - 1) % n.ints(Key::Stride)[i];
+    if (spare <= 0) continue;
+    changed = true;
+    int64_t off_padding = std::min(spare, padding[2 * i + 1]);
+    padding[2 * i + 1] -= off_padding;
+    spare -= off_padding;
+    if (spare > 0)
+      x = rw.make(Op::Slice, {x},
+                  {{Key::Axis, static_cast<int64_t>(first + i)}, {Key::Start, int64_t{0}}, {Key::End, size - spare}, {Key::Step, int64_t{1}}});
+  }
+  if (!changed) return false;
+  rw.set_attr(n, Key::Padding, padding);
+  rw.set_input(n, 0, x);
+  return true;
+}
+
+// ceil_mode  ->  padding behind the data that the last window reaches into. Padding is never counted here, which is what PyTorch
+// does with what lies beyond the padded input.
+bool drop_ceil_mode(Rewriter& rw, Node& n) {
+  if (!n.flag(Key::CeilMode) || !on_integers(rw.graph(), n)) return false;
+  if (n.op == Op::AvgPool && n.flag(Key::CountIncludePad)) return false;  // count_padding's first
+  bool last = n.flag(Key::ChannelsLast);
+  Ints padding = n.ints(Key::Padding);
+  for (size_t i = 0; i < padding.size() / 2; ++i) {
+    size_t dim = last ? 1 + i : 2 + i;
+    int64_t reach = (n.has(Key::Dilation) ? n.ints(Key::Dilation)[i] : 1) * (n.ints(Key::Kernel)[i] - 1) + 1;
+    int64_t needed = (rw.type(n.outputs[0]).shape[dim] - 1) * n.ints(Key::Stride)[i] + reach;
+    padding[2 * i + 1] = std::max(padding[2 * i + 1], needed - rw.type(n.inputs[0]).shape[dim] - padding[2 * i]);
+  }
+  rw.set_attr(n, Key::Padding, padding);
+  rw.set_attr(n, Key::CeilMode, false);
+  return true;
+}
+
+// avg_pool that counts its padding  ->  pad with zeros, then a pool without padding
+bool count_padding(Rewriter& rw, Node& n) {
+  if (!n.flag(Key::CountIncludePad) || !on_integers(rw.graph(), n)) return false;
+  const Ints& padding = n.ints(Key::Padding);
+  bool padded = std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p != 0; });
+  if (padded) {
+    size_t rank = rw.type(n.inputs[0]).shape.size();
+    Ints amounts(2 * rank, 0);
+    size_t first = n.flag(Key::ChannelsLast) ? 1 : 2;
+    std::copy(padding.begin(), padding.end(), amounts.begin() + static_cast<std::ptrdiff_t>(2 * first));
+    Attrs attrs{{Key::Padding, amounts}, {Key::Mode, std::string("constant")}, {Key::Value, 0.0}};
+    rw.set_input(n, 0, rw.make(Op::Pad, {n.inputs[0]}, attrs));
+    rw.set_attr(n, Key::Padding, Ints(padding.size(), 0));
+  }
+  rw.set_attr(n, Key::CountIncludePad, false);
+  return true;
+}
+
+// adaptive pools whose windows are all alike  ->  plain pools
+bool plain_adaptive_pool(Rewriter& rw, Node& n) {
+  if (!on_integers(rw.graph(), n)) return false;
+  const Shape& in = rw.type(n.inputs[0]).shape;
+  const Ints& size = n.ints(Key::Size);
+  Ints kernel, stride;
+  for (size_t i = 0; i < size.size(); ++i) {
+    int64_t from = in[2 + i];
+    if (size[i] <= 0 || from % size[i] != 0) return false;
+    kernel.push_back(from / size[i]);
+    stride.push_back(from / size[i]);
+  }
+  Attrs attrs{{Key::Kernel, kernel}, {Key::Stride, stride}, {Key::Padding, Ints(2 * size.size(), 0)}};
+  Op pool = n.op == Op::AdaptiveAvgPool ? Op::AvgPool : Op::MaxPool;
+  if (pool == Op::MaxPool) attrs.set(Key::Dilation, Ints(size.size(), 1));
+  rw.replace(n, rw.make(pool, {n.inputs[0]}, attrs, rw.type(n.outputs[0])));
+  return true;
+}
+
+Quant sliced(const Quant& quant, int64_t start, int64_t end) {
+  Quant part = quant;
+  part.scale.assign(quant.scale.begin() + start, quant.scale.begin() + end);
+  part.zero_point.assign(quant.zero_point.begin() + start, quant.zero_point.begin() + end);
+  return part;
+}
+
+ValueId slice_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t start, int64_t end) {
+  Type type = rw.type(x);
+  type.shape[static_cast<size_t>(axis)] = end - start;
+  if (type.quantized() && type.quant->axis == axis) type.quant = sliced(*type.quant, start, end);
+  return rw.make(Op::Slice, {x}, {{Key::Axis, axis}, {Key::Start, start}, {Key::End, end}, {Key::Step, int64_t{1}}}, type);
+}
+
+// conv with groups that is not depthwise  ->  slices, a conv each, concat. Cheaper than a dense conv with zeros (measured 1.5 against
+// 4.5 cycles per element on U55 for 4 x 16 channels).
+bool split_grouped_conv(Rewriter& rw, Node& n) {
+  int64_t groups = n.integer(Key::Groups, 1);
+  const Shape in = rw.type(n.inputs[0]).shape;
+  if (groups == 1 || n.flag(Key::ChannelsLast) || !on_integers(rw.graph(), n)) return false;
+  const Type out = rw.type(n.outputs[0]);
+  if (groups == in[1]) return false;  // depthwise
+  int64_t in_step = in[1] / groups;
+  int64_t out_step = out.shape[1] / groups;
+  Attrs attrs = n.attrs;
+  attrs.set(Key::Groups, int64_t{1});
+  std::vector<ValueId> parts;
+  for (int64_t g = 0; g < groups; ++g) {
+    ValueId bias = n.inputs[2] == kNone ? kNone : slice_axis(rw, n.inputs[2], 0, g * out_step, (g + 1) * out_step);
+    Type part = out;
+    part.shape[1] = out_step;
+    parts.push_back(rw.make(Op::Conv, {slice_axis(rw, n.inputs[0], 1, g * in_step, (g + 1) * in_step),
+                                       slice_axis(rw, n.inputs[1], 0, g * out_step, (g + 1) * out_step), bias},
+                            attrs, part));
+  }
+  rw.replace(n, rw.make(Op::Concat, parts, {{Key::Axis, int64_t{1}}}, out));
+  return true;
+}
+
+// window(x) channels first  ->  transpose, the same channels last, transpose back
+bool turn_channels_last(Rewriter& rw, Node& n) {
+  const Type& in = rw.type(n.inputs[0]);
+  if (n.flag(Key::ChannelsLast) || in.rank() < 4 || !on_integers(rw.graph(), n) || !supports(rw.graph(), n, target_of(rw)).ok) return false;
+  auto rank = static_cast<size_t>(in.rank());
+  Ints forward = to_channels_last(rank);
+  std::vector<ValueId> inputs = n.inputs;
+  inputs[0] = transpose(rw, inputs[0], forward);
+  if (n.op == Op::Conv) inputs[1] = transpose(rw, inputs[1], forward);
+  if (n.op == Op::ConvTranspose) {  // [C,O,k...] -> [O,k...,C]
+    Ints perm = {1};
+    for (size_t i = 2; i < rank; ++i) perm.push_back(static_cast<int64_t>(i));
+    perm.push_back(0);
+    inputs[1] = transpose(rw, inputs[1], perm);
+  }
+  Attrs attrs = n.attrs;
+  attrs.set(Key::ChannelsLast, true);
+  const Type& out = rw.type(n.outputs[0]);
+  ValueId turned = rw.make(n.op, inputs, attrs, with_shape(out, permuted(out.shape, forward)));
+  rw.replace(n, transpose(rw, turned, to_channels_first(rank)));
+  return true;
+}
+
+}  // namespace
+
+const std::vector<Op> kWindowOps = {Op::Conv, Op::ConvTranspose, Op::MaxPool, Op::AvgPool};
+
+std::span<const Rule> window_rules() {
+  static const Rule kRules[] = {
+      {"widen-window-to-2d", kWindowOps, widen_window_to_2d},
+      {"plain-adaptive-pool", {Op::AdaptiveAvgPool, Op::AdaptiveMaxPool}, plain_adaptive_pool},
+      {"count-padding", {Op::AvgPool}, count_padding},
+      {"drop-ceil-mode", {Op::MaxPool, Op::AvgPool}, drop_ceil_mode},
+      {"drop-idle-stride", {Op::Conv, Op::MaxPool, Op::AvgPool}, drop_idle_stride},
+      {"fit-window", {Op::Conv, Op::MaxPool, Op::AvgPool}, fit_window},
+      {"split-grouped-conv", {Op::Conv}, split_grouped_conv},
+  };
+  return kRules;
+}
+
+std::span<const Rule> channels_last_rules() {
+  static const Rule kRules[] = {
+      {"turn-channels-last", {Op::Conv, Op::ConvTranspose, Op::MaxPool, Op::AvgPool, Op::Resize}, turn_channels_last},
+  };
+  return kRules;
+}
+
+}  // namespace swoop

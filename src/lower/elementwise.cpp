@@ -1,0 +1,136 @@
+#include <algorithm>
+
+#include "lower/lowering.h"
+
+namespace swoop {
+
+namespace {
+
+bool is_quantized(const Type& type) { return type.quantized(); }
+
+// Headroom of the common scale of an addition: the larger operand is multiplied by 2^19 (8 bits) or 2^11 (16 bits), which leaves the
+// sum inside 32 bits and is what U55's adder takes as one op.
+double addition_unit(const Type& a, const Type& b) {
+  if (a.scale() == b.scale()) return a.scale();  // scales of 1.0 on both sides fuse on every core
+  bool wide = a.dtype != DType::I8 || b.dtype != DType::I8;
+  return 2.0 * std::max(a.scale(), b.scale()) / static_cast<double>(wide ? 1 << 12 : 1 << 20);
+}
+
+}  // namespace
+
+Result<tosa::TensorId> Lowering::add_sub(const Node& n) {
+  tosa::Op op = n.op == Op::Add ? tosa::Op::Add : tosa::Op::Sub;
+  const Type& left = in(n, 0);
+  const Type& right = in(n, 1);
+  if (!is_quantized(left) || !is_quantized(right)) return b.binary(op, operand(n.inputs[0]), operand(n.inputs[1]));
+  bool wide = left.dtype == DType::I32 || right.dtype == DType::I32;
+  double unit = wide ? out(n).scale() : addition_unit(left, right);
+  Id a = widen(n, 0, left.scale() / unit);
+  Id c = n.inputs[0] == n.inputs[1] ? a : widen(n, 1, right.scale() / unit);
+  return narrow(b.binary(op, a, c), unit / out(n).scale(), n);
+}
+
+Result<tosa::TensorId> Lowering::mul(const Node& n) {
+  const Type& left = in(n, 0);
+  const Type& right = in(n, 1);
+  if (!is_quantized(left) || !is_quantized(right)) return b.mul(operand(n.inputs[0]), operand(n.inputs[1]));
+  Id a = widen(n, 0, 1.0);
+  Id c = n.inputs[0] == n.inputs[1] ? a : widen(n, 1, 1.0);
+  return narrow(b.mul(a, c), left.scale() * right.scale() / out(n).scale(), n);
+}
+
+Result<tosa::TensorId> Lowering::min_max(const Node& n) {
+  tosa::Op op = n.op == Op::Maximum ? tosa::Op::Maximum : tosa::Op::Minimum;
+  const Type& left = in(n, 0);
+  const Type& right = in(n, 1);
+  if (!is_quantized(left) || !is_quantized(right)) return b.binary(op, operand(n.inputs[0]), operand(n.inputs[1]));
+  double unit = std::min(left.scale(), right.scale());
+  return narrow(b.binary(op, widen(n, 0, left.scale() / unit), widen(n, 1, right.scale() / unit)), unit / out(n).scale(), n);
+}
+
+Result<tosa::TensorId> Lowering::compare(const Node& n) {
+  const Type& left = in(n, 0);
+  const Type& right = in(n, 1);
+  Id a = operand(n.inputs[0]);
+  Id c = operand(n.inputs[1]);
+  if (is_quantized(left) && is_quantized(right)) {
+    double unit = std::min(left.scale(), right.scale());
+    a = widen(n, 0, left.scale() / unit);
+    c = widen(n, 1, right.scale() / unit);
+  }
+  const std::string& fn = n.text(Key::Fn);
+  if (fn == "eq") return b.equal(a, c);
+  if (fn == "ne") return b.logical_not(b.equal(a, c));
+  if (fn == "gt") return b.greater(a, c);
+  if (fn == "ge") return b.greater_equal(a, c);
+  if (fn == "lt") return b.greater(c, a);
+  if (fn == "le") return b.greater_equal(c, a);
+  return cannot(n, "its comparison is unknown");
+}
+
+Result<tosa::TensorId> Lowering::where(const Node& n) {
+  Id on_true = operand(n.inputs[1]);
+  Id on_false = operand(n.inputs[2]);
+  if (is_quantized(out(n))) {
+    on_true = requantize(on_true, in(n, 1), out(n));
+    on_false = requantize(on_false, in(n, 2), out(n));
+  }
+  return b.select(operand(n.inputs[0]), on_true, on_false);
+}
+
+Result<tosa::TensorId> Lowering::boolean(const Node& n) {
+  Id a = operand(n.inputs[0]);
+  if (n.op == Op::LogicalNot) return b.logical_not(a);
+  if (n.op == Op::BitwiseNot) return out(n).dtype == DType::Bool ? b.logical_not(a) : b.unary(tosa::Op::BitwiseNot, a);
+  Id c = operand(n.inputs[1]);
+  const std::string& fn = n.text(Key::Fn);
+  bool logical = out(n).dtype == DType::Bool;
+  if (fn == "and") return b.binary(logical ? tosa::Op::LogicalAnd : tosa::Op::BitwiseAnd, a, c);
+  if (fn == "or") return b.binary(logical ? tosa::Op::LogicalOr : tosa::Op::BitwiseOr, a, c);
+  if (fn == "xor") return b.binary(logical ? tosa::Op::LogicalXor : tosa::Op::BitwiseXor, a, c);
+  if (fn == "shl") return b.binary(tosa::Op::LogicalLeftShift, a, c);
+  if (fn == "shr") return b.arithmetic_right_shift(a, c, false);
+  return cannot(n, "its function is unknown");
+}
+
+Result<tosa::TensorId> Lowering::quantize(const Node& n) {
+  const Type& from = in(n, 0);
+  const Type& to = out(n);
+  if (from.quant->per_channel() || to.quant->per_channel()) return cannot(n, "it requantizes per channel");
+  if (from.dtype != DType::U8 && to.dtype != DType::U8) return activate(requantize(operand(n.inputs[0]), from, to), n);
+  ScaleCode code = encode_scale(from.scale() / to.scale());
+  tosa::RescaleParameters parameters;
+  parameters.multiplier = {code.multiplier};
+  parameters.shift = {code.shift};
+  parameters.input_zp = static_cast<int32_t>(from.zero_point());
+  parameters.output_zp = static_cast<int32_t>(to.zero_point());
+  parameters.to = tosa_dtype(to.dtype);
+  parameters.input_unsigned = from.dtype == DType::U8;
+  parameters.output_unsigned = to.dtype == DType::U8;
+  return b.rescale(operand(n.inputs[0]), parameters);
+}
+
+Result<tosa::TensorId> Lowering::cast(const Node& n) {
+  return b.cast(operand(n.inputs[0]), tosa_dtype(out(n).dtype));
+}
+
+Result<tosa::TensorId> Lowering::clamp(const Node& n) {
+  const Type& type = out(n);
+  if (!type.quantized()) {
+    int64_t low = n.has(Key::Min) ? static_cast<int64_t>(n.real(Key::Min)) : dtype_min(type.dtype);
+    int64_t high = n.has(Key::Max) ? static_cast<int64_t>(n.real(Key::Max)) : dtype_max(type.dtype);
+    return b.clamp(operand(n.inputs[0]), low, high);
+  }
+  const Quant& quant = *type.quant;
+  auto code = [&](Key key, int64_t otherwise) {
+    if (!n.has(key)) return otherwise;
+    return quantize_value(static_cast<float>(n.real(key)), type.scale(), type.zero_point(), quant.qmin, quant.qmax);
+  };
+  Id x = requantize(operand(n.inputs[0]), in(n, 0), type);
+  int64_t low = code(Key::Min, quant.qmin);
+  int64_t high = code(Key::Max, quant.qmax);
+  if (low <= dtype_min(type.dtype) && high >= dtype_max(type.dtype)) return x;
+  return b.clamp(x, low, std::max(low, high));
+}
+
+}  // namespace swoop

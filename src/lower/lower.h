@@ -1,0 +1,14 @@
+// A region of legalized nodes becomes a TOSA program: one function per family of core ops, exact integer arithmetic derived from the
+// types alone. Nothing is optimized here; equal constants are shared.
+#pragma once
+
+#include "ir/ir.h"
+#include "support/result.h"
+#include "tosa/tosa.h"
+
+namespace swoop {
+
+// Operators carry the name of the node they come from as their location.
+Result<tosa::Program> lower(const Graph& region);
+
+}  // namespace swoop

@@ -1,0 +1,79 @@
+// The state of one lowering, and what the families share: operands by value id, and rescales between quantized types.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "lower/lower.h"
+#include "ops/ops.h"
+
+namespace swoop {
+
+// multiplier * 2^-shift, as TOSA's RESCALE takes it: 31 significant bits, or 15 with scale16.
+struct ScaleCode {
+  int32_t multiplier;
+  int8_t shift;
+};
+ScaleCode encode_scale(double scale, bool scale16 = false);
+
+tosa::DType tosa_dtype(DType dtype);
+tosa::Shape tosa_shape(const Shape& shape);
+
+class Lowering {
+ public:
+  Lowering(const Graph& graph, tosa::Program& program, std::string region_name);
+
+  Result<void> run();
+  tosa::RegionId region_id() const { return b.region_id(); }
+
+ private:
+  using Id = tosa::TensorId;
+
+  Result<Id> lower_node(const Node& n);
+
+  // -- conv.cpp
+  Result<Id> conv(const Node& n);
+  Result<Id> conv_transpose(const Node& n);
+  Result<Id> matmul(const Node& n);
+  Id bias_of(const Node& n, std::span<const double> scales, int64_t channels);
+  Id from_accumulator(const Node& n, Id accumulator, std::span<const double> scales);
+  // -- pool.cpp
+  Result<Id> pool(const Node& n);
+  Result<Id> resize(const Node& n);
+  // -- elementwise.cpp
+  Result<Id> add_sub(const Node& n);
+  Result<Id> mul(const Node& n);
+  Result<Id> min_max(const Node& n);
+  Result<Id> compare(const Node& n);
+  Result<Id> where(const Node& n);
+  Result<Id> boolean(const Node& n);
+  Result<Id> quantize(const Node& n);
+  Result<Id> cast(const Node& n);
+  Result<Id> clamp(const Node& n);
+  // -- table.cpp
+  Result<Id> unary(const Node& n);
+  // -- reduce.cpp
+  Result<Id> sum(const Node& n);
+  Result<Id> reduce(const Node& n);
+  Result<Id> argmax(const Node& n);
+  // -- movement.cpp
+  Result<Id> movement(const Node& n);
+
+  // -- shared
+  Id operand(ValueId id);                              // the tensor of a value; constants are added when first used
+  const Type& in(const Node& n, size_t i) const { return graph_.type(n.inputs[i]); }
+  const Type& out(const Node& n) const { return graph_.type(n.outputs[0]); }
+  Id rescale(Id x, double scale, int64_t from_zp, int64_t to_zp, tosa::DType to);
+  Id widen(const Node& n, size_t i, double scale);     // operand i as i32, zero point removed, times scale
+  Id narrow(Id x, double scale, const Node& n);        // i32 with zero point 0 -> the result's type, times scale
+  Id activate(Id x, const Node& n);                    // the fused clamp, and the result's own code range
+  Id requantize(Id x, const Type& from, const Type& to);
+  Error cannot(const Node& n, std::string_view why) const;
+
+  const Graph& graph_;
+  tosa::Program& program_;
+  tosa::Builder b;
+  std::vector<Id> tensors_;  // by value id
+};
+
+}  // namespace swoop

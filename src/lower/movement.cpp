@@ -1,0 +1,53 @@
+#include "lower/lowering.h"
+
+namespace swoop {
+
+namespace {
+std::vector<int32_t> narrow_ints(const Ints& values) { return {values.begin(), values.end()}; }
+}  // namespace
+
+Result<tosa::TensorId> Lowering::movement(const Node& n) {
+  Id x = operand(n.inputs[0]);
+  const Type& from = in(n, 0);
+  if (from.quant != out(n).quant && n.op != Op::Concat) return cannot(n, "it moves data and requantizes it at once");
+  if (n.op == Op::Reshape) return b.reshape(x, tosa_shape(out(n).shape));
+  if (n.op == Op::Transpose) return b.transpose(x, narrow_ints(n.ints(Key::Perm)));
+  if (n.op == Op::Repeat) return b.tile(x, narrow_ints(n.ints(Key::Multiples)));
+  if (n.op == Op::Flip) {
+    if (n.ints(Key::Axes).size() != 1) return cannot(n, "it flips several axes");
+    return b.reverse(x, static_cast<int32_t>(n.ints(Key::Axes)[0]));
+  }
+  if (n.op == Op::Concat) {
+    std::vector<Id> parts;
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      if (in(n, i).quant != out(n).quant) return cannot(n, "its parts are quantized differently");
+      parts.push_back(operand(n.inputs[i]));
+    }
+    return b.concat(parts, static_cast<int32_t>(n.integer(Key::Axis)));
+  }
+  if (n.op == Op::Slice) {
+    if (n.integer(Key::Step) != 1) return cannot(n, "it has a step");
+    std::vector<int32_t> start(from.shape.size(), 0);
+    start[static_cast<size_t>(n.integer(Key::Axis))] = static_cast<int32_t>(n.integer(Key::Start));
+    return b.slice(x, start, tosa_shape(out(n).shape));
+  }
+  if (n.op == Op::Pad) {
+    if (n.text(Key::Mode, "constant") != "constant") return cannot(n, "its mode is not constant");
+    int64_t value = static_cast<int64_t>(n.real(Key::Value, 0.0));
+    if (from.quantized())
+      value = quantize_value(static_cast<float>(n.real(Key::Value, 0.0)), from.scale(), from.zero_point(), from.quant->qmin, from.quant->qmax);
+    return b.pad(x, narrow_ints(n.ints(Key::Padding)), value);
+  }
+  if (n.op == Op::Gather) {
+    const Type& index = in(n, 1);
+    if (n.integer(Key::Axis) != 0 || index.dtype != DType::I32) return cannot(n, "it gathers along an inner axis or with wide indices");
+    auto count = static_cast<int32_t>(element_count(index.shape));
+    auto rows = static_cast<int32_t>(from.shape[0]);
+    auto width = static_cast<int32_t>(element_count(from.shape) / from.shape[0]);
+    Id gathered = b.gather(b.reshape(x, {1, rows, width}), b.reshape(operand(n.inputs[1]), {1, count}));
+    return b.reshape(gathered, tosa_shape(out(n).shape));
+  }
+  return cannot(n, "it is no movement");
+}
+
+}  // namespace swoop

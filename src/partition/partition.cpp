@@ -1,0 +1,177 @@
+#include "partition/partition.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "ops/ops.h"
+#include "support/check.h"
+#include "target/target.h"
+
+namespace swoop {
+
+namespace {
+
+bool is_border(const Graph& graph, const Node& node) {
+  if (node.op == Op::Dequantize) return true;
+  return node.op == Op::Quantize && !graph.type(node.inputs[0]).quantized();
+}
+
+// The runtime's kernels move bytes of any type, so such nodes need no dequantize around them.
+bool moves_codes(const Graph& graph, const Node& node) {
+  return info(node.op).traits.movement && node.op != Op::Pad && !node.inputs.empty() && graph.type(node.inputs[0]).quant == graph.type(node.outputs[0]).quant;
+}
+
+// Host node on quantized types -> dequantize, the node in float, quantize.
+void materialize_floats(Graph& graph, NodeId id) {
+  Node& node = graph.node(id);
+  if (node.op == Op::Quantize || node.op == Op::Dequantize || moves_codes(graph, node)) return;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    ValueId input = node.inputs[i];
+    if (input == kNone || !graph.type(input).quantized()) continue;
+    Type real{DType::F32, graph.type(input).shape, {}};
+    Node& dequantize = graph.add_node(Op::Dequantize, {input}, {real}, {}, node.loc, node.name, id);
+    graph.set_input(graph.node(id), i, dequantize.outputs[0]);
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    ValueId output = graph.node(id).outputs[i];
+    Type type = graph.type(output);
+    if (!type.quantized()) continue;
+    Node& quantize = graph.add_node(Op::Quantize, {}, {type}, {}, node.loc, node.name, graph.node(id).next);
+    graph.replace_all_uses(output, quantize.outputs[0]);
+    graph.value(output).type = {DType::F32, type.shape, {}};
+    quantize.inputs.push_back(kNone);
+    graph.set_input(quantize, 0, output);
+  }
+}
+
+class Partitioner {
+ public:
+  Partitioner(Graph& graph, const NpuTarget& target, Partition& result) : graph_(graph), target_(target), result_(result) {}
+
+  void run() {
+    choose();
+    for (NodeId id : graph_.order())
+      if (!on_npu_[id]) materialize_floats(graph_, id);
+    on_npu_.resize(graph_.node_slots());
+    size_t count = assign_levels();
+    sort_by_level();
+    std::vector<std::vector<NodeId>> members(count + 1);
+    for (NodeId id : graph_.order())
+      if (on_npu_[id]) members[level_[id]].push_back(id);
+    for (size_t level = 1; level <= count; ++level)
+      if (!members[level].empty()) extract(level, members[level]);
+    graph_.erase_dead();
+  }
+
+ private:
+  void choose() {
+    on_npu_.assign(graph_.node_slots(), false);
+    for (NodeId id : graph_.order()) {
+      Node& node = graph_.node(id);
+      for (auto& body : node.bodies) Partitioner(*body, target_, result_).run();
+      if (is_border(graph_, node)) continue;
+      Support support = node.bodies.empty() ? supports(graph_, node, target_) : Support{false, "all.c5", "control flow; its branches are compiled apart", "use torch.where on values that both branches compute"};
+      if (support.ok) {
+        on_npu_[id] = true;
+        continue;
+      }
+      const Loc* loc = graph_.loc(node.loc);
+      std::string op = node.op == Op::Opaque ? std::string(node.text(Key::Target, "opaque")) : std::string(name_of(node.op));
+      result_.host.push_back({node.name, op, std::string(support.rule), support.reason, std::string(support.advice), loc ? *loc : Loc{}});
+    }
+  }
+
+  // Level of an NPU node: the region it belongs to, from 1. Level of a host node: the regions that must have run before it.
+  // All NPU nodes of a level form one region: no path leaves it and comes back, since a host node in between raises the level.
+  size_t assign_levels() {
+    level_.assign(graph_.node_slots(), 0);
+    size_t highest = 0;
+    for (NodeId id = graph_.first(); id != kNone; id = graph_.node(id).next) {
+      const Node& node = graph_.node(id);
+      size_t level = on_npu_[id] ? 1 : 0;
+      for (ValueId input : node.inputs) {
+        const Node* producer = graph_.producer(input);
+        if (!producer) continue;
+        size_t before = level_[producer->id];
+        level = std::max(level, on_npu_[id] && !on_npu_[producer->id] ? before + 1 : before);
+      }
+      level_[id] = level;
+      if (on_npu_[id]) highest = std::max(highest, level);
+    }
+    return highest;
+  }
+
+  size_t rank(NodeId id) const { return on_npu_[id] ? 2 * level_[id] - 1 : 2 * level_[id]; }
+
+  void sort_by_level() {
+    std::vector<NodeId> order = graph_.order();
+    std::stable_sort(order.begin(), order.end(), [&](NodeId a, NodeId b) { return rank(a) < rank(b); });
+    for (NodeId id : order) graph_.move_before(id, kNone);
+  }
+
+  void extract(size_t level, const std::vector<NodeId>& members) {
+    auto region = std::make_unique<Graph>();
+    region->name = fmt::format("region{}", result_.regions.size());
+    std::unordered_map<ValueId, ValueId> inside;  // never walked
+    std::vector<ValueId> arguments;
+    auto translate = [&](ValueId id) {
+      if (id == kNone) return kNone;
+      auto [entry, fresh] = inside.try_emplace(id, kNone);
+      if (!fresh) return entry->second;
+      const Value& value = graph_.value(id);
+      if (value.constant) return entry->second = region->add_constant(value.type, value.data, value.name);
+      arguments.push_back(id);
+      return entry->second = region->add_input(value.type, value.name);
+    };
+    std::vector<ValueId> results;
+    for (NodeId id : members) {
+      const Node& node = graph_.node(id);
+      std::vector<ValueId> inputs;
+      for (ValueId input : node.inputs) inputs.push_back(translate(input));
+      std::vector<Type> types;
+      for (ValueId output : node.outputs) types.push_back(graph_.type(output));
+      LocId loc = graph_.loc(node.loc) ? region->intern(*graph_.loc(node.loc)) : kNone;
+      Node& copy = region->add_node(node.op, inputs, types, node.attrs, loc, node.name);
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        inside[node.outputs[i]] = copy.outputs[i];
+        region->rename(copy.outputs[i], graph_.value(node.outputs[i]).name);
+        if (leaves(node.outputs[i], level)) results.push_back(node.outputs[i]);
+      }
+    }
+    std::vector<Type> types;
+    for (ValueId result : results) {
+      region->add_output(inside.at(result));
+      types.push_back(graph_.type(result));
+    }
+    const Node& last = graph_.node(members.back());
+    Attrs attrs{{Key::Target, std::string(kRegionTarget)}, {Key::Region, static_cast<int64_t>(result_.regions.size())}};
+    Node& call = graph_.add_node(Op::Opaque, arguments, types, attrs, last.loc, region->name, last.next);
+    for (size_t i = 0; i < results.size(); ++i) graph_.replace_all_uses(results[i], call.outputs[i]);
+    for (auto id = members.rbegin(); id != members.rend(); ++id) graph_.erase(*id);
+    result_.regions.push_back(std::move(region));
+  }
+
+  // Used by the graph's outputs or by a node outside the region.
+  bool leaves(ValueId id, size_t level) const {
+    const auto& uses = graph_.value(id).uses;
+    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+      return use.node == kNone || use.node >= on_npu_.size() || !on_npu_[use.node] || level_[use.node] != level;
+    });
+  }
+
+  Graph& graph_;
+  const NpuTarget& target_;
+  Partition& result_;
+  std::vector<bool> on_npu_;
+  std::vector<size_t> level_;
+};
+
+}  // namespace
+
+Partition partition(Graph& graph, const NpuTarget& target) {
+  Partition result;
+  Partitioner(graph, target, result).run();
+  return result;
+}
+
+}  // namespace swoop
