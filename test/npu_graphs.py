@@ -112,6 +112,10 @@ class Graph:
         shape[axis] = sum(p.shape[axis] for p in parts)
         return self.op(ts.Op.CONCAT, list(parts), shape, parts[0].dtype, "ConcatAttribute", axis)
 
+    def slice(self, x, start, size):
+        bounds = [self.const([len(v)], SHAPE, list(v)) for v in (start, size)]
+        return self.op(ts.Op.SLICE, [x, *bounds], size, x.dtype, "SliceAttribute")
+
     def max_pool(self, x, kernel, stride):
         size = [(d - kernel) // stride + 1 for d in x.shape[1:3]]
         return self.op(ts.Op.MAX_POOL2D, [x], [x.shape[0], *size, x.shape[3]], x.dtype, "MaxPool2dAttribute", [kernel] * 2,
@@ -164,6 +168,23 @@ def attention():
     q, k, v = (g.input([2, 16, 8]) for _ in range(3))
     scores = g.table(g.rescale(g.matmul(q, g.transpose(k, [0, 2, 1])), I8, 0.01))
     g.output(g.rescale(g.matmul(scores, v), I8, 0.02))
+    return g
+
+
+def refused_by_u55():
+    """BITWISE_NOT runs on U85 alone."""
+    g = Graph(6)
+    x = g.input([1, 4, 4, 8])
+    g.output(g.op(ts.Op.BITWISE_NOT, [x], x.shape, I8, "BitwiseNotAttribute"))
+    return g
+
+
+def crashes_regor_on_u55():
+    """Legal TOSA on which regor 5.1.0 recurses without end (DecomposeElementwise): a slice of the first of five axes, that axis
+    dropped, then a rescale to 32 bits with a batch. Found in a MobileViT block as ExecuTorch lowers it."""
+    g = Graph(7)
+    x = g.slice(g.input([3, 4, 4, 64, 12]), [0, 0, 0, 0, 0], [1, 4, 4, 64, 12])
+    g.output(g.rescale(g.reshape(x, [4, 4, 64, 12]), I32, 1.0))
     return g
 
 

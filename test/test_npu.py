@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,9 +97,9 @@ def assert_same(tosa, target, folder, *flags):
     return estimates
 
 
-def write_graph(folder, name):
-    graph = npu_graphs.ALL[name]()
-    path = folder / f"{name}.tosa"
+def write_graph(folder, make):
+    graph = make()
+    path = folder / f"{make.__name__}.tosa"
     path.write_bytes(graph.bytes())
     return graph, path
 
@@ -106,6 +107,139 @@ def write_graph(folder, name):
 @pytest.mark.parametrize("name", npu_graphs.ALL)
 @pytest.mark.parametrize("target", TARGETS)
 def test_program_and_estimates_equal_velas(target, name, tmp_path):
-    _, tosa = write_graph(tmp_path, name)
+    _, tosa = write_graph(tmp_path, npu_graphs.ALL[name])
     for i, (system, mode) in enumerate(CONFIGS[target.split("-")[1]]):
         assert_same(tosa, target, tmp_path / str(i), "--system-config", system, "--memory-mode", mode)
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-64", "ethos-u65-512", "ethos-u85-512"])
+@pytest.mark.parametrize("flags", [("--optimise", "Size"), ("--arena-cache-size", "65536"), ("--arena-cache-size", "400000")])
+def test_flags_mean_what_they_mean_to_vela(target, flags, tmp_path):
+    _, tosa = write_graph(tmp_path, npu_graphs.large)
+    system, mode = CONFIGS[target.split("-")[1]][0]
+    assert_same(tosa, target, tmp_path, "--system-config", system, "--memory-mode", mode, *flags)
+
+
+def test_flags_change_the_program(tmp_path):
+    # Otherwise the test above would prove nothing.
+    _, tosa = write_graph(tmp_path, npu_graphs.large)
+    programs = set()
+    for i, flags in enumerate([(), ("--optimise", "Size"), ("--memory-mode", "Shared_Sram")]):
+        assert ours(tosa, "ethos-u85-256", tmp_path / str(i), *flags).returncode == 0
+        programs.add((tmp_path / str(i) / "blob.bin").read_bytes())
+    assert len(programs) == 3
+
+
+def test_own_config_file(tmp_path):
+    ini = tmp_path / "board.ini"
+    ini.write_text("""; a board of our own
+[System_Config.Ethos_U55_Slow]
+core_clock=100e6
+axi0_port=Sram
+axi1_port=OffChipFlash
+Sram_clock_scale=0.5
+Sram_burst_length=32
+Sram_read_latency=40
+Sram_write_latency=40
+OffChipFlash_clock_scale=0.03125
+OffChipFlash_burst_length=64
+OffChipFlash_read_latency=100
+[System_Config.Ethos_U55_Slower]
+inherit=System_Config.Ethos_U55_Slow
+core_clock=50e6
+
+[Memory_Mode.Board]
+const_mem_area=Axi1
+arena_mem_area=Axi0
+cache_mem_area=Axi0
+arena_cache_size=100000
+""")
+    _, tosa = write_graph(tmp_path, npu_graphs.conv_net)
+    estimates = assert_same(tosa, "ethos-u55-128", tmp_path, "--config", str(ini), "--system-config", "Ethos_U55_Slower",
+                            "--memory-mode", "Board")
+    assert estimates["clock_hz"] == 50e6 and estimates["arena_cache_size"] == 100000
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_blob_equals_executorchs_packer(target, tmp_path):
+    arm_vela = pytest.importorskip("executorch.backends.arm.arm_vela", reason="the peer executorch is not installed")
+    system, mode = CONFIGS[target.split("-")[1]][0]
+    for make in npu_graphs.ALL.values():
+        _, tosa = write_graph(tmp_path, make)
+        assert ours(tosa, target, tmp_path / "ours").returncode == 0  # the defaults of ours are these configs
+        flags = [f"--accelerator-config={target}", f"--system-config={system}", f"--memory-mode={mode}", "--output-format=raw"]
+        packed = arm_vela.vela_compile(tosa.read_bytes(), flags).processed_bytes
+        assert (tmp_path / "ours" / "blob.bin").read_bytes() == packed
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_layers_name_their_tosa_operator(target, tmp_path):
+    for make in npu_graphs.ALL.values():
+        graph, tosa = write_graph(tmp_path, make)
+        assert ours(tosa, target, tmp_path / "ours").returncode == 0
+        indices = json.loads((tmp_path / "ours" / "program.json").read_text())["estimates"]["tosa_index"]
+        with open(tmp_path / "ours" / "layers.csv") as file:
+            layers = list(csv.DictReader(file))
+        assert len(layers) == len(indices) > 0
+        # regor spells operators its own way: "Conv2D", "MaxPool", "DepthwiseConv2D"
+        plain = lambda name: name.lower().replace("_", "").replace("2d", "")  # noqa: E731
+        for layer, index in zip(layers, indices):
+            assert plain(graph.ops[index]) == plain(layer["Original Operator"]), (layer, index)
+
+
+def failing(make, folder, target="ethos-u55-128", *flags):
+    _, tosa = write_graph(folder, make)
+    kept = folder / "kept"
+    run = ours(tosa, target, folder / "ours", "--reproducer", kept, *flags)
+    assert run.returncode == 1 and not (folder / "ours").exists()
+    assert (kept / "region0.tosa").read_bytes() == tosa.read_bytes()
+    assert str(kept / "region0.tosa") in run.stderr and "region0" in run.stderr and target in run.stderr
+    return run.stderr, kept
+
+
+def run_kept_command(kept):
+    binary = Path(sys.executable).parent
+    return subprocess.run(["bash", kept / "vela.sh"], capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "PATH": f"{binary}:{os.environ['PATH']}"})
+
+
+def test_refusal_becomes_an_error_that_names_the_operator(tmp_path):
+    message, kept = failing(npu_graphs.refused_by_u55, tmp_path)
+    assert "Not" in message and "could not run on NPU" in message
+    peer = run_kept_command(kept)
+    assert peer.returncode != 0 and "could not run on NPU" in peer.stderr + peer.stdout
+
+
+def test_crash_becomes_an_error(tmp_path):
+    message, kept = failing(npu_graphs.crashes_regor_on_u55, tmp_path)
+    assert message.startswith("regor crashed with SIGSEGV while compiling region0 for ethos-u55-128;")
+    assert run_kept_command(kept).returncode == -11 or run_kept_command(kept).returncode == 139, "vela no longer crashes on it"
+
+
+def test_time_and_memory_limits(tmp_path):
+    message, _ = failing(npu_graphs.large, tmp_path, "ethos-u85-256", "--timeout", "0.001")
+    assert "did not finish within 0.001 s" in message
+    message, _ = failing(npu_graphs.large, tmp_path, "ethos-u85-256", "--memory-limit", "4096")
+    assert "ran out of memory" in message
+
+
+def test_programs_do_not_depend_on_threads(tmp_path):
+    _, tosa = write_graph(tmp_path, npu_graphs.conv_net)
+    run = ours(tosa, "ethos-u55-128", tmp_path / "ours", "--repeat", "20", "--threads", "4")
+    assert run.returncode == 0, run.stderr
+
+
+def test_damaged_tosa_is_an_error(tmp_path):
+    _, tosa = write_graph(tmp_path, npu_graphs.conv_net)
+    whole = tosa.read_bytes()
+    random = np.random.default_rng(0)
+    variants = [b"", b"TOSA", whole[:100], whole[:-7], bytes(len(whole))]
+    for _ in range(20):
+        damaged = bytearray(whole)
+        for at in random.integers(0, len(whole), size=8):
+            damaged[at] = random.integers(0, 256)
+        variants.append(bytes(damaged))
+    for variant in variants:
+        tosa.write_bytes(variant)
+        run = ours(tosa, "ethos-u55-128", tmp_path / "ours", "--reproducer", tmp_path / "kept", "--timeout", "20")
+        assert run.returncode in (0, 1), run  # never a signal in our own process

@@ -94,26 +94,6 @@ void become_child(const IsolationLimits& limits) {
   limit_memory(memory_limit(limits));
 }
 
-[[noreturn]] void child_main(const std::function<Buffer()>& body, const IsolationLimits& limits, int fd) {
-  become_child(limits);
-  Outcome outcome = Outcome::Nothing;
-  const auto leave = [&](Outcome what, const void* data, size_t size) {
-    if (write_all(fd, data, size, kPayloadOffset)) outcome = what;
-  };
-  try {
-    const Buffer result = body();
-    leave(Outcome::Bytes, result.data(), result.size());
-  } catch (const std::bad_alloc&) {
-    leave(Outcome::OutOfMemory, "", 0);
-  } catch (const std::exception& exception) {
-    leave(Outcome::Exception, exception.what(), std::strlen(exception.what()));
-  } catch (...) {
-    leave(Outcome::Exception, "an unknown exception", 20);
-  }
-  write_all(fd, &outcome, sizeof(outcome), 0);
-  _exit(0);
-}
-
 // True when the child is over; false when the time is.
 bool wait_until(int pidfd, double seconds) {
   using Clock = std::chrono::steady_clock;
@@ -156,14 +136,36 @@ Result<Buffer> read_outcome(int fd, const IsolationLimits& limits) {
 
 }  // namespace
 
-Result<Buffer> run_isolated(const std::function<Buffer()>& body, const IsolationLimits& limits) {
+[[noreturn]] void isolated_child(const IsolatedCall& call, Bytes head, Bytes tail, int result_fd) {
+  become_child(call.limits);
+  Outcome outcome = Outcome::Nothing;
+  const auto leave = [&](Outcome what, const void* data, size_t size) {
+    if (write_all(result_fd, data, size, kPayloadOffset)) outcome = what;
+  };
+  try {
+    const Buffer result = call.body(head, tail);
+    leave(Outcome::Bytes, result.data(), result.size());
+  } catch (const std::bad_alloc&) {
+    leave(Outcome::OutOfMemory, "", 0);
+  } catch (const std::exception& exception) {
+    leave(Outcome::Exception, exception.what(), std::strlen(exception.what()));
+  } catch (...) {
+    leave(Outcome::Exception, "an unknown exception", 20);
+  }
+  write_all(result_fd, &outcome, sizeof(outcome), 0);
+  _exit(0);
+}
+
+Result<Buffer> run_isolated(IsolatedBody body, Bytes head, Bytes tail, const IsolationLimits& limits) {
   const File result(memfd_create("swoop-isolated", MFD_CLOEXEC));
   if (result.fd() < 0 || ftruncate(result.fd(), kPayloadOffset) != 0) {
     return error("could not be started: no shared memory ({})", std::strerror(errno));
   }
-  const pid_t child = fork();
+  const IsolatedCall call{body, limits};
+  pid_t child = fork_from_server(call, head, tail, result.fd());
+  if (child < 0) child = fork();
   if (child < 0) return error("could not be started: no process ({})", std::strerror(errno));
-  if (child == 0) child_main(body, limits, result.fd());
+  if (child == 0) isolated_child(call, head, tail, result.fd());
 
   const File pidfd(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
   const bool finished = pidfd.fd() >= 0 && wait_until(pidfd.fd(), limits.timeout_seconds);

@@ -1,4 +1,4 @@
-// A program as bytes, for the way from the child that ran regor to its parent. Both are the same build, so the form is free; the
+// A call and a program as bytes, for the way to the child that runs regor and back. Both are the same build, so the form is free; the
 // reader still checks every length, because the child ran code that may have damaged its own memory.
 #include "npu/regor.h"
 
@@ -112,6 +112,19 @@ void walk_estimates(Stream& stream, S& estimates) {
 }
 
 template <typename Stream, typename S>
+void walk_call(Stream& stream, S& call) {
+  stream.field(call.system.system_config);
+  stream.field(call.system.memory_mode);
+  stream.field(call.system.clock_hz);
+  stream.field(call.system.constants);
+  stream.field(call.system.feature_maps);
+  stream.field(call.system.staging);
+  stream.field(call.system.arena_cache_size);
+  stream.field(call.system_config);
+  stream.field(call.compiler_options);
+}
+
+template <typename Stream, typename S>
 void walk_program(Stream& stream, S& program) {
   stream.field(program.commands);
   stream.field(program.weights);
@@ -127,6 +140,24 @@ void walk_program(Stream& stream, S& program) {
 }
 
 }  // namespace
+
+Buffer encode_call(const RegorCall& call) {
+  Writer writer;
+  writer.field(std::string(call.target.name));
+  walk_call(writer, call);
+  return writer.take();
+}
+
+Result<RegorCall> decode_call(Bytes bytes) {
+  Reader reader(bytes);
+  std::string name;
+  reader.field(name);
+  TRY_ASSIGN(NpuTarget target, parse_target(name));
+  RegorCall call{target, {}, {}, {}};
+  walk_call(reader, call);
+  if (!reader.complete()) return error("the call is damaged");
+  return call;
+}
 
 Buffer encode_program(const NpuProgram& program) {
   Writer writer;

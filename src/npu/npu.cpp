@@ -15,6 +15,19 @@ namespace {
 constexpr std::byte kProgram{1};
 constexpr std::byte kRefused{2};
 
+Buffer compile_in_child(Bytes call_bytes, Bytes tosa) {
+  const auto call = decode_call(call_bytes);
+  const auto program = call ? call_regor(tosa, *call) : call.error();
+  Buffer message;
+  if (program) {
+    message = encode_program(*program);
+  } else {
+    append(message, bytes_of(program.error().message));
+  }
+  message.push_back(program ? kProgram : kRefused);
+  return message;
+}
+
 std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (char c : text) {
@@ -74,25 +87,14 @@ Result<void> check_sizes(const NpuProgram& program, std::string_view region) {
 
 }  // namespace
 
+void prepare_npu() { start_isolation_server(); }
+
 Result<NpuProgram> compile_npu(Bytes tosa, const NpuTarget& target, const NpuOptions& options, std::string_view region) {
   TRY(check_npu_options(target, options));
   TRY_ASSIGN(const NpuSystem system, resolve_system(target, options));
   const std::string name = plain_name(region);
-  const std::string system_config = system_text(target, system, config_text(options));
-  const std::string compiler_options = options_text(options, system);
-
-  const auto body = [&]() -> Buffer {
-    const auto program = call_regor(tosa, target, system, system_config, compiler_options);
-    Buffer message;
-    if (program) {
-      message = encode_program(*program);
-    } else {
-      append(message, bytes_of(program.error().message));
-    }
-    message.push_back(program ? kProgram : kRefused);
-    return message;
-  };
-  const auto message = run_isolated(body, {options.timeout_seconds, options.memory_limit});
+  const RegorCall call{target, system, system_text(target, system, config_text(options)), options_text(options, system)};
+  const auto message = run_isolated(compile_in_child, encode_call(call), tosa, {options.timeout_seconds, options.memory_limit});
 
   std::string cause;
   if (!message) {

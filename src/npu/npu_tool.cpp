@@ -48,7 +48,9 @@ std::string json(const Estimates& e) {
 
 Result<void> run(int argc, char** argv) {
   if (argc < 4) return error("usage: npu_tool FILE.tosa TARGET OUT_DIR [--flag value]...");
+  prepare_npu();
   NpuOptions options;
+  std::vector<char> ballast;  // memory in use, which a fork would have to copy
   int repeat = 1;
   int threads = 1;
   for (int i = 4; i + 1 < argc; i += 2) {
@@ -60,6 +62,7 @@ Result<void> run(int argc, char** argv) {
     if (flag == "--timeout") options.timeout_seconds = std::strtod(value.c_str(), nullptr);
     if (flag == "--memory-limit") options.memory_limit = std::strtoull(value.c_str(), nullptr, 10);
     if (flag == "--reproducer") options.reproducer_dir = value;
+    if (flag == "--ballast") ballast.resize(std::strtoull(value.c_str(), nullptr, 10), 1);
     if (flag == "--repeat") repeat = std::atoi(value.c_str());
     if (flag == "--threads") threads = std::atoi(value.c_str());
     if (flag == "--optimise") {

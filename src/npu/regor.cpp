@@ -262,8 +262,8 @@ std::string options_text(const NpuOptions& options, const NpuSystem& system) {
       options.optimise == Optimise::Size ? "Size" : "Performance", system.arena_cache_size);
 }
 
-Result<NpuProgram> call_regor(Bytes tosa, const NpuTarget& target, const NpuSystem& system, const std::string& system_config,
-                              const std::string& compiler_options) {
+Result<NpuProgram> call_regor(Bytes tosa, const RegorCall& call) {
+  const auto& [target, system, system_config, compiler_options] = call;
   std::string log;
   const LogScope scope(log);
   const Context context(target.family);
