@@ -14,15 +14,15 @@ namespace {
 
 enum class Kind { Short, Wide };
 
-constexpr bool is_op(std::string_view name) { return name.starts_with("OP_"); }
-
-#define COMMAND(name, kind, code, mask_u55, mask_u85)                                                       \
-  CommandInfo{is_op(#name) ? std::string_view("NPU_" #name) : std::string_view("NPU_SET_" #name),          \
-              Kind::kind == Kind::Wide, is_op(#name), code, mask_u55, mask_u85},
+#define OPERATION(name, kind, code, mask_u55, mask_u85) \
+  CommandInfo{"NPU_OP_" #name, Kind::kind == Kind::Wide, true, code, mask_u55, mask_u85},
+#define REGISTER(name, kind, code, mask_u55, mask_u85) \
+  CommandInfo{"NPU_SET_" #name, Kind::kind == Kind::Wide, false, code, mask_u55, mask_u85},
 constexpr CommandInfo kTable[] = {
 #include "run/registers.def"
 };
-#undef COMMAND
+#undef OPERATION
+#undef REGISTER
 static_assert(std::size(kTable) == kCommandCount);
 
 // Code to row, for both families and both lengths. Codes have 10 bits.

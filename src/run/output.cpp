@@ -202,11 +202,8 @@ Result<OutputStage> read_output_stage(Machine& machine) {
   stage.clip_high = bound(Cmd::ACTIVATION_MAX);
   if (stage.clip && stage.clip_low > stage.clip_high)
     return error("The activation clips to an empty range, {} to {}.", stage.clip_low, stage.clip_high);
-  if (!stage.clip && stage.map.type.bytes <= 2) {
-    stage.clip = true;
-    stage.clip_low = stage.map.type.lowest();
-    stage.clip_high = stage.map.type.highest();
-  } else if (stage.clip && stage.map.type.bytes <= 2 && stage.table == Table::None) {
+  // Without clipping the low bits are kept (left shifts rely on it); with it, values never leave the output's type.
+  if (stage.clip && stage.map.type.bytes <= 2 && stage.table == Table::None) {
     stage.clip_low = std::max(stage.clip_low, stage.map.type.lowest());
     stage.clip_high = std::min(stage.clip_high, stage.map.type.highest());
     if (stage.clip_low > stage.clip_high) return error("The activation clips outside the output's type.");

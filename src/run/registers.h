@@ -13,9 +13,11 @@ namespace swoop::ethos {
 constexpr uint64_t kAbsent = ~uint64_t{0};  // no such command on this family
 
 enum class Cmd : uint8_t {
-#define COMMAND(name, kind, code, mask_u55, mask_u85) name,
+#define OPERATION(name, kind, code, mask_u55, mask_u85) OP_##name,
+#define REGISTER(name, kind, code, mask_u55, mask_u85) name,
 #include "run/registers.def"
-#undef COMMAND
+#undef OPERATION
+#undef REGISTER
   Count
 };
 constexpr size_t kCommandCount = static_cast<size_t>(Cmd::Count);
