@@ -1,6 +1,6 @@
 // Multiply-accumulate: convolutions, linear, matmul.
 #include "ops/infer.h"
-#include "ops/kernels.h"
+#include "ops/ref.h"
 #include "ops/rows.h"
 #include "ops/window.h"
 
@@ -9,16 +9,15 @@ namespace swoop {
 namespace {
 
 Result<DType> float_operands(const Node& node, const Type& a, const Type& b) {
-  DType dtype = promote(a, b);
-  if (!is_float(dtype)) return error("{} works on floats, not on {} and {}", name_of(node.op), to_text(a), to_text(b));
-  return dtype;
+  if (!is_float(real_dtype(a)) || !is_float(real_dtype(b))) return error("{} works on floats, not on {} and {}", name_of(node.op), to_text(a), to_text(b));
+  return promote(a, b);
 }
 
 Result<void> check_bias(const Graph& graph, const Node& node, int64_t channels) {
   if (!has_input(node, 2)) return {};
-  const Shape& bias = in_type(graph, node, 2).shape;
-  if (bias != Shape{channels})
-    return error("{} with {} output channels has a bias of shape {}", name_of(node.op), channels, to_text(bias));
+  const Type& bias = in_type(graph, node, 2);
+  if (bias.shape != Shape{channels} || !is_float(real_dtype(bias)))
+    return error("{} with {} output channels has a bias {}", name_of(node.op), channels, to_text(bias));
   return {};
 }
 
@@ -117,10 +116,10 @@ Result<Types> infer_matmul(const Graph& graph, const Node& node) {
 }  // namespace
 
 const OpInfo kConvOps[] = {
-    {Op::Conv, Policy::Accumulate32, {.fuses_clamp = true}, 2, 3, infer_conv, nullptr},
-    {Op::ConvTranspose, Policy::Accumulate32, {.fuses_clamp = true}, 2, 3, infer_conv_transpose, nullptr},
-    {Op::Linear, Policy::Accumulate32, {.fuses_clamp = true}, 2, 3, infer_linear, nullptr},
-    {Op::MatMul, Policy::Accumulate32, {.fuses_clamp = true}, 2, 2, infer_matmul, nullptr},
+    {Op::Conv, Policy::Accumulate32, {.fuses_clamp = true}, 2, 3, infer_conv, ref_conv},
+    {Op::ConvTranspose, Policy::Accumulate32, {.fuses_clamp = true}, 2, 3, infer_conv_transpose, ref_conv_transpose},
+    {Op::Linear, Policy::Accumulate32, {.fuses_clamp = true}, 2, 3, infer_linear, ref_linear},
+    {Op::MatMul, Policy::Accumulate32, {.fuses_clamp = true}, 2, 2, infer_matmul, ref_matmul},
 };
 
 }  // namespace swoop

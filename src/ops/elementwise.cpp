@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "ops/infer.h"
-#include "ops/kernels.h"
+#include "ops/ref.h"
 #include "ops/rows.h"
 #include "ops/window.h"
 
@@ -46,7 +46,7 @@ Result<Types> infer_clamp(const Graph& graph, const Node& node) {
 Result<Types> infer_prelu(const Graph& graph, const Node& node) {
   const Type& x = in_type(graph, node, 0);
   const Type& w = in_type(graph, node, 1);
-  if (!is_float(promote(x, w))) return error("prelu works on floats, not on {}", to_text(x));
+  if (!is_float(real_dtype(x)) || !is_float(real_dtype(w))) return error("prelu works on floats, not on {}", to_text(x));
   int axis = channel_axis(node, x.shape);
   int64_t channels = axis < x.rank() ? x.shape[static_cast<size_t>(axis)] : 1;
   if (w.rank() > 1 || (element_count(w.shape) != 1 && element_count(w.shape) != channels))
@@ -110,23 +110,23 @@ constexpr Traits kMapClamp = {.elementwise = true, .fuses_clamp = true};
 }  // namespace
 
 const OpInfo kElementwiseOps[] = {
-    {Op::Unary, Policy::Table, kMap, 1, 1, infer_unary, nullptr},
-    {Op::Clamp, Policy::OwnRange, kMap, 1, 1, infer_clamp, nullptr},
-    {Op::Prelu, Policy::OwnRange, kMap, 2, 2, infer_prelu, nullptr},
-    {Op::Add, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, nullptr},
-    {Op::Sub, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, nullptr},
-    {Op::Mul, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, nullptr},
-    {Op::Div, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, nullptr},
-    {Op::Maximum, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, nullptr},
-    {Op::Minimum, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, nullptr},
-    {Op::Pow, Policy::OwnRange, kMap, 2, 2, infer_binary, nullptr},
-    {Op::Remainder, Policy::OwnRange, kMap, 2, 2, infer_binary, nullptr},
-    {Op::Compare, Policy::KeepFloat, kMap, 2, 2, infer_compare, nullptr},
-    {Op::Logical, Policy::KeepFloat, kMap, 2, 2, infer_compare, nullptr},
-    {Op::LogicalNot, Policy::KeepFloat, kMap, 1, 1, infer_logical_not, nullptr},
-    {Op::Bitwise, Policy::KeepFloat, kMap, 2, 2, infer_bitwise, nullptr},
-    {Op::BitwiseNot, Policy::KeepFloat, kMap, 1, 1, infer_bitwise, nullptr},
-    {Op::Where, Policy::OwnRange, kMap, 3, 3, infer_where, nullptr},
+    {Op::Unary, Policy::Table, kMap, 1, 1, infer_unary, ref_unary},
+    {Op::Clamp, Policy::OwnRange, kMap, 1, 1, infer_clamp, ref_clamp},
+    {Op::Prelu, Policy::OwnRange, kMap, 2, 2, infer_prelu, ref_prelu},
+    {Op::Add, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, ref_binary},
+    {Op::Sub, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, ref_binary},
+    {Op::Mul, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, ref_binary},
+    {Op::Div, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, ref_binary},
+    {Op::Maximum, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, ref_binary},
+    {Op::Minimum, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, ref_binary},
+    {Op::Pow, Policy::OwnRange, kMap, 2, 2, infer_binary, ref_binary},
+    {Op::Remainder, Policy::OwnRange, kMap, 2, 2, infer_binary, ref_binary},
+    {Op::Compare, Policy::KeepFloat, kMap, 2, 2, infer_compare, ref_compare},
+    {Op::Logical, Policy::KeepFloat, kMap, 2, 2, infer_compare, ref_compare},
+    {Op::LogicalNot, Policy::KeepFloat, kMap, 1, 1, infer_logical_not, ref_logical_not},
+    {Op::Bitwise, Policy::KeepFloat, kMap, 2, 2, infer_bitwise, ref_bitwise},
+    {Op::BitwiseNot, Policy::KeepFloat, kMap, 1, 1, infer_bitwise, ref_bitwise_not},
+    {Op::Where, Policy::OwnRange, kMap, 3, 3, infer_where, ref_where},
 };
 
 }  // namespace swoop

@@ -25,6 +25,12 @@ Tensor transposed(const Tensor& in, std::span<const int64_t> perm);
 Ints to_channels_first(size_t rank);  // the perm from [N,s...,C]
 Ints to_channels_last(size_t rank);   // the perm from [N,C,s...]
 
+// Runs a channels-first kernel on a [N,s...,C] operand; `out` comes and goes channels last.
+Result<void> in_channels_first(const Tensor& x, Tensor& out, const std::function<Result<void>(const Tensor&, Tensor&)>& kernel);
+
+// For each element of `shape`, row-major, the index of the element of an array of shape `from` that broadcasting puts there.
+std::vector<int64_t> broadcast_offsets(const Shape& from, const Shape& shape);
+
 // data[i] = (clamp(round(data[i] * inverse) + zero, low, high) - zero) * scale
 void fake_quantize_run(float* data, size_t count, float inverse, float scale, float zero, float low, float high);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/infer.h"
-#include "ops/kernels.h"
+#include "ops/ref.h"
 #include "ops/rows.h"
 
 namespace swoop {
@@ -244,17 +244,17 @@ constexpr Traits kMove = {.movement = true};
 }  // namespace
 
 const OpInfo kMovementOps[] = {
-    {Op::Reshape, Policy::SameAsInput, kMove, 1, 1, infer_reshape, nullptr},
-    {Op::Transpose, Policy::SameAsInput, kMove, 1, 1, infer_transpose, nullptr},
-    {Op::Concat, Policy::SameAsInput, kMove, 1, -1, infer_concat, nullptr},
-    {Op::Slice, Policy::SameAsInput, kMove, 1, 1, infer_slice, nullptr},
-    {Op::Pad, Policy::SameAsInput, kMove, 1, 1, infer_pad, nullptr},
-    {Op::Expand, Policy::SameAsInput, kMove, 1, 1, infer_expand, nullptr},
-    {Op::Repeat, Policy::SameAsInput, kMove, 1, 1, infer_repeat, nullptr},
-    {Op::Flip, Policy::SameAsInput, kMove, 1, 1, infer_flip, nullptr},
-    {Op::Gather, Policy::SameAsInput, kMove, 2, 2, infer_gather, nullptr},
-    {Op::GatherElements, Policy::SameAsInput, kMove, 2, 2, infer_gather_elements, nullptr},
-    {Op::ScatterElements, Policy::SameAsInput, kMove, 3, 3, infer_scatter_elements, nullptr},
+    {Op::Reshape, Policy::SameAsInput, kMove, 1, 1, infer_reshape, ref_reshape},
+    {Op::Transpose, Policy::SameAsInput, kMove, 1, 1, infer_transpose, ref_transpose},
+    {Op::Concat, Policy::SameAsInput, kMove, 1, -1, infer_concat, ref_concat},
+    {Op::Slice, Policy::SameAsInput, kMove, 1, 1, infer_slice, ref_slice},
+    {Op::Pad, Policy::SameAsInput, kMove, 1, 1, infer_pad, ref_pad},
+    {Op::Expand, Policy::SameAsInput, kMove, 1, 1, infer_expand, ref_expand},
+    {Op::Repeat, Policy::SameAsInput, kMove, 1, 1, infer_repeat, ref_repeat},
+    {Op::Flip, Policy::SameAsInput, kMove, 1, 1, infer_flip, ref_flip},
+    {Op::Gather, Policy::SameAsInput, kMove, 2, 2, infer_gather, ref_gather},
+    {Op::GatherElements, Policy::SameAsInput, kMove, 2, 2, infer_gather_elements, ref_gather_elements},
+    {Op::ScatterElements, Policy::SameAsInput, kMove, 3, 3, infer_scatter_elements, ref_scatter_elements},
 };
 
 }  // namespace swoop

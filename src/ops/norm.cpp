@@ -1,6 +1,6 @@
 // Composites that stay whole until legalize: softmax, normalisations, attention.
 #include "ops/infer.h"
-#include "ops/kernels.h"
+#include "ops/ref.h"
 #include "ops/rows.h"
 #include "ops/window.h"
 
@@ -8,14 +8,20 @@ namespace swoop {
 
 namespace {
 
-Result<void> check_float(const Node& node, const Type& x) {
-  if (!is_float(real_dtype(x))) return error("{} works on floats, not on {}", name_of(node.op), to_text(x));
+// All operands; a mask may also be bool.
+Result<void> check_floats(const Graph& graph, const Node& node) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!has_input(node, i)) continue;
+    const Type& x = in_type(graph, node, i);
+    bool mask = node.op == Op::Attention && i == 3 && x.dtype == DType::Bool;
+    if (!mask && !is_float(real_dtype(x))) return error("{} works on floats, not on {}", name_of(node.op), to_text(x));
+  }
   return {};
 }
 
 Result<Types> infer_softmax(const Graph& graph, const Node& node) {
   const Type& x = in_type(graph, node, 0);
-  TRY(check_float(node, x));
+  TRY(check_floats(graph, node));
   if (x.rank() > 0) TRY(axis_attr(node, x.rank()));
   return one(node, real_dtype(x), x.shape);
 }
@@ -23,7 +29,7 @@ Result<Types> infer_softmax(const Graph& graph, const Node& node) {
 // Scale and offset of layer_norm and rms_norm cover the normalised dims.
 Result<Types> infer_layer_norm(const Graph& graph, const Node& node) {
   const Type& x = in_type(graph, node, 0);
-  TRY(check_float(node, x));
+  TRY(check_floats(graph, node));
   TRY_ASSIGN(int64_t axis, axis_attr(node, x.rank()));
   TRY(real_attr(node, Key::Eps));
   Shape normalised(x.shape.begin() + axis, x.shape.end());
@@ -36,7 +42,7 @@ Result<Types> infer_layer_norm(const Graph& graph, const Node& node) {
 
 Result<Types> infer_channel_norm(const Graph& graph, const Node& node) {
   const Type& x = in_type(graph, node, 0);
-  TRY(check_float(node, x));
+  TRY(check_floats(graph, node));
   TRY(real_attr(node, Key::Eps));
   if (x.rank() < 2) return error("{} of {}: it needs a batch and channels", name_of(node.op), to_text(x.shape));
   int64_t channels = x.shape[static_cast<size_t>(channel_axis(node, x.shape))];
@@ -57,7 +63,7 @@ Result<Types> infer_attention(const Graph& graph, const Node& node) {
   const Type& q = in_type(graph, node, 0);
   const Type& k = in_type(graph, node, 1);
   const Type& v = in_type(graph, node, 2);
-  TRY(check_float(node, q));
+  TRY(check_floats(graph, node));
   TRY(real_attr(node, Key::Scale));
   if (q.rank() < 2 || k.rank() < 2 || v.rank() < 2)
     return error("attention of {}, {}, {}: each needs two dims", to_text(q.shape), to_text(k.shape), to_text(v.shape));
@@ -87,13 +93,13 @@ constexpr Traits kComposite = {.composite = true};
 }  // namespace
 
 const OpInfo kNormOps[] = {
-    {Op::Softmax, Policy::FixedRange, kComposite, 1, 1, infer_softmax, nullptr},
-    {Op::LogSoftmax, Policy::OwnRange, kComposite, 1, 1, infer_softmax, nullptr},
-    {Op::LayerNorm, Policy::OwnRange, kComposite, 1, 3, infer_layer_norm, nullptr},
-    {Op::RmsNorm, Policy::OwnRange, kComposite, 1, 2, infer_layer_norm, nullptr},
-    {Op::GroupNorm, Policy::OwnRange, kComposite, 1, 3, infer_channel_norm, nullptr},
-    {Op::BatchNorm, Policy::OwnRange, kComposite, 5, 5, infer_channel_norm, nullptr},
-    {Op::Attention, Policy::OwnRange, kComposite, 3, 4, infer_attention, nullptr},
+    {Op::Softmax, Policy::FixedRange, kComposite, 1, 1, infer_softmax, ref_softmax},
+    {Op::LogSoftmax, Policy::OwnRange, kComposite, 1, 1, infer_softmax, ref_softmax},
+    {Op::LayerNorm, Policy::OwnRange, kComposite, 1, 3, infer_layer_norm, ref_layer_norm},
+    {Op::RmsNorm, Policy::OwnRange, kComposite, 1, 2, infer_layer_norm, ref_layer_norm},
+    {Op::GroupNorm, Policy::OwnRange, kComposite, 1, 3, infer_channel_norm, ref_group_norm},
+    {Op::BatchNorm, Policy::OwnRange, kComposite, 5, 5, infer_channel_norm, ref_batch_norm},
+    {Op::Attention, Policy::OwnRange, kComposite, 3, 4, infer_attention, ref_attention},
 };
 
 }  // namespace swoop

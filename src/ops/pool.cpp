@@ -1,6 +1,6 @@
 // Pooling and resampling. Averages and interpolations stay within their input's range, so all of them share its quantization.
 #include "ops/infer.h"
-#include "ops/kernels.h"
+#include "ops/ref.h"
 #include "ops/rows.h"
 #include "ops/window.h"
 
@@ -63,11 +63,11 @@ Result<Types> infer_resize(const Graph& graph, const Node& node) {
 }  // namespace
 
 const OpInfo kPoolOps[] = {
-    {Op::MaxPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_pool, nullptr},
-    {Op::AvgPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_pool, nullptr},
-    {Op::AdaptiveAvgPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_adaptive_pool, nullptr},
-    {Op::AdaptiveMaxPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_adaptive_pool, nullptr},
-    {Op::Resize, Policy::SameAsInput, {}, 1, 1, infer_resize, nullptr},
+    {Op::MaxPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_pool, ref_pool},
+    {Op::AvgPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_pool, ref_pool},
+    {Op::AdaptiveAvgPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_adaptive_pool, ref_adaptive_pool},
+    {Op::AdaptiveMaxPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_adaptive_pool, ref_adaptive_pool},
+    {Op::Resize, Policy::SameAsInput, {}, 1, 1, infer_resize, ref_resize},
 };
 
 }  // namespace swoop

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "ops/infer.h"
-#include "ops/kernels.h"
+#include "ops/ref.h"
 #include "ops/rows.h"
 
 namespace swoop {
@@ -71,17 +71,17 @@ constexpr Traits kReduction = {.reduction = true};
 }  // namespace
 
 const OpInfo kReduceOps[] = {
-    {Op::Sum, Policy::OwnRange, kReduction, 1, 1, infer_reduction, nullptr},
-    {Op::Mean, Policy::OwnRange, kReduction, 1, 1, infer_reduction, nullptr},
-    {Op::ReduceMax, Policy::SameAsInput, kReduction, 1, 1, infer_reduction, nullptr},
-    {Op::ReduceMin, Policy::SameAsInput, kReduction, 1, 1, infer_reduction, nullptr},
-    {Op::Prod, Policy::OwnRange, kReduction, 1, 1, infer_reduction, nullptr},
-    {Op::Any, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, nullptr},
-    {Op::All, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, nullptr},
-    {Op::Var, Policy::OwnRange, kReduction, 1, 1, infer_reduction, nullptr},
-    {Op::ArgMax, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, nullptr},
-    {Op::ArgMin, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, nullptr},
-    {Op::CumSum, Policy::OwnRange, {}, 1, 1, infer_cumsum, nullptr},
+    {Op::Sum, Policy::OwnRange, kReduction, 1, 1, infer_reduction, ref_reduce},
+    {Op::Mean, Policy::OwnRange, kReduction, 1, 1, infer_reduction, ref_reduce},
+    {Op::ReduceMax, Policy::SameAsInput, kReduction, 1, 1, infer_reduction, ref_reduce},
+    {Op::ReduceMin, Policy::SameAsInput, kReduction, 1, 1, infer_reduction, ref_reduce},
+    {Op::Prod, Policy::OwnRange, kReduction, 1, 1, infer_reduction, ref_reduce},
+    {Op::Any, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, ref_reduce},
+    {Op::All, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, ref_reduce},
+    {Op::Var, Policy::OwnRange, kReduction, 1, 1, infer_reduction, ref_reduce},
+    {Op::ArgMax, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, ref_arg_extremum},
+    {Op::ArgMin, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, ref_arg_extremum},
+    {Op::CumSum, Policy::OwnRange, {}, 1, 1, infer_cumsum, ref_cumsum},
 };
 
 }  // namespace swoop

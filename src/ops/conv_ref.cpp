@@ -1,0 +1,318 @@
+// Convolutions as matrix products. In a zero-padded image, what kernel element k meets at output position p lies at offset(k) + offset(p),
+// for any number of spatial dims; so one table of each is all that a convolution adds to gemm.
+#include <algorithm>
+
+#include "ops/gemm.h"
+#include "ops/kernels.h"
+#include "ops/ref.h"
+#include "ops/window.h"
+#include "support/check.h"
+#include "support/parallel.h"
+
+namespace swoop {
+
+namespace {
+
+// Offsets of all positions of `sizes` (row-major) in an array with `strides`, taking `step` at a time.
+std::vector<int64_t> offsets(const Shape& sizes, const Shape& strides, const Shape& step) {
+  std::vector<int64_t> list = {0};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    std::vector<int64_t> next;
+    next.reserve(list.size() * static_cast<size_t>(sizes[i]));
+    for (int64_t base : list)
+      for (int64_t j = 0; j < sizes[i]; ++j) next.push_back(base + j * step[i] * strides[i]);
+    list = std::move(next);
+  }
+  return list;
+}
+
+// Copies between an array [channels, small...] and the part of [channels, big...] that begins at `corner`.
+void copy_window(int64_t channels, const Shape& small, const Shape& big, const Shape& corner, const float* from, float* to, bool into_big) {
+  Shape strides = row_major_strides(big);
+  Shape ones(small.size(), 1);
+  int64_t row = small.back();
+  Shape rows_shape(small.begin(), small.end() - 1);
+  std::vector<int64_t> rows = offsets(rows_shape, Shape(strides.begin(), strides.end() - 1), ones);
+  int64_t start = 0;
+  for (size_t i = 0; i < small.size(); ++i) start += corner[i] * strides[i];
+  int64_t plane = element_count(big);
+  auto total = static_cast<int64_t>(rows.size());
+  parallel_for(static_cast<size_t>(channels), kGrain / static_cast<size_t>(std::max<int64_t>(1, plane)) + 1, [&](size_t first, size_t last) {
+    for (auto c = static_cast<int64_t>(first); c < static_cast<int64_t>(last); ++c)
+      for (int64_t r = 0; r < total; ++r) {
+        int64_t at_big = c * plane + start + rows[static_cast<size_t>(r)];
+        int64_t at_small = (c * total + r) * row;
+        if (into_big)
+          std::copy_n(from + at_small, row, to + at_big);
+        else
+          std::copy_n(from + at_big, row, to + at_small);
+      }
+  });
+}
+
+// A convolution of one image, channels first, its geometry worked out.
+struct Geometry {
+  Windows windows;
+  Shape padded;
+  int64_t groups = 1, in_per_group = 0, out_per_group = 0;
+  int64_t plane = 0;                    // elements of a padded channel
+  std::vector<int64_t> kernel_offsets;  // of a kernel's elements, channels of the group included
+  std::vector<int64_t> positions;       // of the windows
+};
+
+// Rows [k0, k1) of the implicit matrix of windows.
+void pack_windows(const Geometry& geometry, const float* image, int64_t k0, int64_t k1, int64_t n0, int64_t columns, int64_t width, float* to) {
+  const int64_t* position = geometry.positions.data() + n0;
+  bool contiguous = position[columns - 1] - position[0] == columns - 1;
+  // Runs of neighbours: windows of one output row with stride 1.
+  int64_t starts[64];
+  int64_t runs = 0;
+  if (!contiguous && columns <= 64)
+    for (int64_t j = 0; j < columns; ++j)
+      if (j == 0 || position[j] != position[j - 1] + 1) starts[runs++] = j;
+  bool in_runs = !contiguous && columns <= 64 && runs * 3 <= columns;
+  for (int64_t k = k0; k < k1; ++k, to += width) {
+    const float* from = image + geometry.kernel_offsets[static_cast<size_t>(k)];
+    if (contiguous) {
+      std::copy_n(from + position[0], columns, to);
+    } else if (in_runs) {
+      for (int64_t r = 0; r < runs; ++r) {
+        int64_t end = r + 1 < runs ? starts[r + 1] : columns;
+        std::copy_n(from + position[starts[r]], end - starts[r], to + starts[r]);
+      }
+    } else {
+      for (int64_t j = 0; j < columns; ++j) to[j] = from[position[j]];
+    }
+    std::fill(to + columns, to + width, 0.0f);
+  }
+}
+
+// One input channel per group: too thin for gemm, so the windows are summed row by row of the output.
+void convolve_depthwise(const Geometry& geometry, const float* image, const float* weights, float* out) {
+  auto taps = static_cast<int64_t>(geometry.kernel_offsets.size());
+  auto count = static_cast<int64_t>(geometry.positions.size());
+  int64_t row = geometry.windows.out.back();
+  int64_t step = geometry.windows.stride.back();
+  int64_t channels = geometry.groups * geometry.out_per_group;
+  size_t grain = kGrain / static_cast<size_t>(std::max<int64_t>(1, count * taps)) + 1;
+  parallel_for(static_cast<size_t>(channels), grain, [&](size_t first, size_t last) {
+    for (auto o = static_cast<int64_t>(first); o < static_cast<int64_t>(last); ++o) {
+      const float* plane = image + o / geometry.out_per_group * geometry.plane;
+      for (int64_t p = 0; p < count; p += row) {
+        float* to = out + o * count + p;
+        std::fill(to, to + row, 0.0f);
+        for (int64_t k = 0; k < taps; ++k) {
+          const float* from = plane + geometry.kernel_offsets[static_cast<size_t>(k)] + geometry.positions[static_cast<size_t>(p)];
+          float weight = weights[o * taps + k];
+          if (step == 1)
+            for (int64_t j = 0; j < row; ++j) to[j] += weight * from[j];
+          else
+            for (int64_t j = 0; j < row; ++j) to[j] += weight * from[j * step];
+        }
+      }
+    }
+  });
+}
+
+void convolve(const Geometry& geometry, const float* image, const float* weights, float* out) {
+  if (geometry.in_per_group == 1) return convolve_depthwise(geometry, image, weights, out);
+  auto depth = static_cast<int64_t>(geometry.kernel_offsets.size());
+  auto count = static_cast<int64_t>(geometry.positions.size());
+  for (int64_t g = 0; g < geometry.groups; ++g) {
+    const float* channels = image + g * geometry.in_per_group * geometry.plane;
+    gemm(geometry.out_per_group, count, depth, {weights + g * geometry.out_per_group * depth, depth, 1},
+         [&](int64_t k0, int64_t k1, int64_t n0, int64_t columns, int64_t width, float* to) {
+           pack_windows(geometry, channels, k0, k1, n0, columns, width, to);
+         },
+         out + g * geometry.out_per_group * count, count);
+  }
+}
+
+void add_bias(const Tensor* bias, int64_t batch, int64_t channels, int64_t count, float* out) {
+  if (!bias) return;
+  parallel_for(static_cast<size_t>(batch * channels), kGrain / static_cast<size_t>(std::max<int64_t>(1, count)) + 1, [&](size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
+      float b = bias->as<float>()[i % static_cast<size_t>(channels)];
+      float* row = out + i * static_cast<size_t>(count);
+      for (int64_t j = 0; j < count; ++j) row[j] += b;
+    }
+  });
+}
+
+Result<void> conv_channels_first(const Node& node, const Tensor& x, const Tensor& w, const Tensor* bias, Tensor& out) {
+  Geometry geometry;
+  Shape space(x.shape.begin() + 2, x.shape.end());
+  TRY_ASSIGN(geometry.windows, windows_of(node, space, Shape(w.shape.begin() + 2, w.shape.end())));
+  TRY(count_windows(node, geometry.windows, false));
+  const Windows& windows = geometry.windows;
+  geometry.groups = node.integer(Key::Groups);
+  geometry.in_per_group = w.shape[1];
+  geometry.out_per_group = w.shape[0] / geometry.groups;
+  bool pads = false;
+  for (size_t i = 0; i < space.size(); ++i) {
+    geometry.padded.push_back(space[i] + windows.before[i] + windows.after[i]);
+    pads = pads || geometry.padded[i] != space[i];
+  }
+  geometry.plane = element_count(geometry.padded);
+  Shape sizes = windows.kernel, steps = windows.dilation, strides = row_major_strides(geometry.padded);
+  geometry.positions = offsets(windows.out, strides, windows.stride);
+  sizes.insert(sizes.begin(), geometry.in_per_group);
+  steps.insert(steps.begin(), 1);
+  strides.insert(strides.begin(), geometry.plane);
+  geometry.kernel_offsets = offsets(sizes, strides, steps);
+
+  int64_t batch = x.shape[0];
+  int64_t channels = x.shape[1];
+  auto count = static_cast<int64_t>(geometry.positions.size());
+  if (element_count(out.shape) == 0) return {};
+  std::vector<float> padded(pads ? static_cast<size_t>(channels * geometry.plane) : 0);
+  for (int64_t n = 0; n < batch; ++n) {
+    const float* image = x.as<float>().data() + n * channels * element_count(space);
+    if (pads) {
+      copy_window(channels, space, geometry.padded, windows.before, image, padded.data(), true);
+      image = padded.data();
+    }
+    convolve(geometry, image, w.as<float>().data(), out.as<float>().data() + n * w.shape[0] * count);
+  }
+  add_bias(bias, batch, w.shape[0], count, out.as<float>().data());
+  return {};
+}
+
+// Each input position spreads kernel * value over the output: one product per group gives all of them, then they are added up.
+Result<void> conv_transpose_channels_first(const Node& node, const Tensor& x, const Tensor& w, const Tensor* bias, Tensor& out) {
+  Shape space(x.shape.begin() + 2, x.shape.end());
+  Shape out_space(out.shape.begin() + 2, out.shape.end());
+  TRY_ASSIGN(Windows windows, windows_of(node, space, Shape(w.shape.begin() + 2, w.shape.end())));
+  Shape spread;  // the output before the padding is cut off, at least as large as every kernel reaches
+  for (size_t i = 0; i < space.size(); ++i) {
+    int64_t reach = (space[i] - 1) * windows.stride[i] + windows.dilation[i] * (windows.kernel[i] - 1) + 1;
+    spread.push_back(std::max(reach, out_space[i] + windows.before[i]));
+  }
+  Shape strides = row_major_strides(spread);
+  std::vector<int64_t> positions = offsets(space, strides, windows.stride);
+  std::vector<int64_t> taps = offsets(windows.kernel, strides, windows.dilation);
+  int64_t groups = node.integer(Key::Groups);
+  int64_t in_channels = x.shape[1], in_per_group = in_channels / groups;
+  int64_t per_group = w.shape[1], out_channels = per_group * groups;
+  auto count = static_cast<int64_t>(positions.size());
+  auto tap_count = static_cast<int64_t>(taps.size());
+  int64_t plane = element_count(spread);
+  if (element_count(out.shape) == 0) return {};
+
+  std::vector<float> products(static_cast<size_t>(per_group * tap_count * count));
+  std::vector<float> sums(static_cast<size_t>(out_channels * plane));
+  for (int64_t n = 0; n < x.shape[0]; ++n) {
+    std::fill(sums.begin(), sums.end(), 0.0f);
+    for (int64_t g = 0; g < groups; ++g) {
+      const float* weights = w.as<float>().data() + g * in_per_group * per_group * tap_count;
+      const float* image = x.as<float>().data() + (n * in_channels + g * in_per_group) * count;
+      gemm(per_group * tap_count, count, in_per_group, {weights, 1, per_group * tap_count}, MatrixView{image, count, 1}, products.data(), count);
+      size_t grain = kGrain / static_cast<size_t>(std::max<int64_t>(1, count * tap_count)) + 1;
+      parallel_for(static_cast<size_t>(per_group), grain, [&](size_t first, size_t last) {
+        for (size_t o = first; o < last; ++o)
+          for (size_t t = 0; t < taps.size(); ++t) {
+            float* to = sums.data() + (static_cast<size_t>(g * per_group) + o) * static_cast<size_t>(plane) + taps[t];
+            const float* from = products.data() + (o * taps.size() + t) * static_cast<size_t>(count);
+            for (size_t p = 0; p < positions.size(); ++p) to[positions[p]] += from[p];
+          }
+      });
+    }
+    float* to = out.as<float>().data() + n * out_channels * element_count(out_space);
+    copy_window(out_channels, out_space, spread, windows.before, sums.data(), to, false);
+  }
+  add_bias(bias, x.shape[0], out_channels, element_count(out_space), out.as<float>().data());
+  return {};
+}
+
+// [O,k...,C/g] -> [C,O/g,k...]
+Tensor transposed_weights(const Tensor& w, int64_t groups) {
+  Tensor grouped = w;
+  grouped.shape[0] /= groups;
+  grouped.shape.insert(grouped.shape.begin(), groups);
+  Ints perm = {0, static_cast<int64_t>(grouped.shape.size()) - 1};
+  for (int64_t i = 1; i + 1 < static_cast<int64_t>(grouped.shape.size()); ++i) perm.push_back(i);
+  Tensor moved = transposed(grouped, perm);
+  moved.shape.erase(moved.shape.begin());
+  moved.shape[0] *= groups;
+  return moved;
+}
+
+}  // namespace
+
+Result<void> ref_conv(const Node& node, std::span<const Tensor* const> in, std::span<Tensor> out) {
+  const Tensor* bias = in.size() > 2 ? in[2] : nullptr;
+  if (!node.flag(Key::ChannelsLast)) return conv_channels_first(node, *in[0], *in[1], bias, out[0]);
+  Ints first = to_channels_first(in[0]->shape.size());
+  Tensor w = transposed(*in[1], first);
+  return in_channels_first(*in[0], out[0], [&](const Tensor& x, Tensor& y) { return conv_channels_first(node, x, w, bias, y); });
+}
+
+Result<void> ref_conv_transpose(const Node& node, std::span<const Tensor* const> in, std::span<Tensor> out) {
+  const Tensor* bias = in.size() > 2 ? in[2] : nullptr;
+  if (!node.flag(Key::ChannelsLast)) return conv_transpose_channels_first(node, *in[0], *in[1], bias, out[0]);
+  Tensor w = transposed_weights(*in[1], node.integer(Key::Groups));
+  return in_channels_first(*in[0], out[0], [&](const Tensor& x, Tensor& y) { return conv_transpose_channels_first(node, x, w, bias, y); });
+}
+
+Result<void> ref_linear(const Node&, std::span<const Tensor* const> in, std::span<Tensor> out) {
+  int64_t depth = in[1]->shape[1];
+  int64_t columns = in[1]->shape[0];
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < in[0]->shape.size(); ++i) rows *= in[0]->shape[i];
+  float* to = out[0].as<float>().data();
+  gemm(rows, columns, depth, {in[0]->as<float>().data(), depth, 1}, MatrixView{in[1]->as<float>().data(), 1, depth}, to, columns);
+  if (in.size() < 3 || !in[2]) return {};
+  const float* bias = in[2]->as<float>().data();
+  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, columns)) + 1, [&](size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
+      float* row = to + i * static_cast<size_t>(columns);
+      for (int64_t j = 0; j < columns; ++j) row[j] += bias[j];
+    }
+  });
+  return {};
+}
+
+namespace {
+
+void multiply_integers(int64_t m, int64_t n, int64_t k, const int64_t* a, const int64_t* b, int64_t* c) {
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      uint64_t sum = 0;  // wraps, as PyTorch's does
+      for (int64_t p = 0; p < k; ++p) sum += static_cast<uint64_t>(a[i * k + p]) * static_cast<uint64_t>(b[p * n + j]);
+      c[i * n + j] = static_cast<int64_t>(sum);
+    }
+}
+
+}  // namespace
+
+Result<void> ref_matmul(const Node&, std::span<const Tensor* const> in, std::span<Tensor> out) {
+  Tensor& y = out[0];
+  Tensor a_converted, b_converted;
+  const Tensor& a = in[0]->dtype == y.dtype ? *in[0] : (a_converted = as_dtype(*in[0], y.dtype));
+  const Tensor& b = in[1]->dtype == y.dtype ? *in[1] : (b_converted = as_dtype(*in[1], y.dtype));
+  size_t rank = y.shape.size();
+  int64_t m = y.shape[rank - 2], n = y.shape[rank - 1], k = a.shape.back();
+  Shape lead(y.shape.begin(), y.shape.end() - 2);
+  std::vector<int64_t> a_at = broadcast_offsets(Shape(a.shape.begin(), a.shape.end() - 2), lead);
+  std::vector<int64_t> b_at = broadcast_offsets(Shape(b.shape.begin(), b.shape.end() - 2), lead);
+  auto multiply = [&](size_t i) {
+    auto at = static_cast<int64_t>(i);
+    if (y.dtype == DType::F32)
+      gemm(m, n, k, {a.as<float>().data() + a_at[i] * m * k, k, 1}, MatrixView{b.as<float>().data() + b_at[i] * k * n, n, 1},
+           y.as<float>().data() + at * m * n, n);
+    else
+      multiply_integers(m, n, k, a.as<int64_t>().data() + a_at[i] * m * k, b.as<int64_t>().data() + b_at[i] * k * n,
+                        y.as<int64_t>().data() + at * m * n);
+  };
+  // Many small products are shared out among the cores, large ones share the cores inside.
+  constexpr int64_t kSmall = 1 << 18;
+  if (m * n * k < kSmall)
+    parallel_for(a_at.size(), static_cast<size_t>(kSmall / std::max<int64_t>(1, m * n * k) + 1), [&](size_t first, size_t last) {
+      for (size_t i = first; i < last; ++i) multiply(i);
+    });
+  else
+    for (size_t i = 0; i < a_at.size(); ++i) multiply(i);
+  return {};
+}
+
+}  // namespace swoop

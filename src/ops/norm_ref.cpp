@@ -1,0 +1,219 @@
+// Softmax, normalisations and attention in their stable forms: the largest value is taken off before exp, variances are sums of squared
+// distances to the mean.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/clones.h"
+#include "ops/gemm.h"
+#include "ops/infer.h"
+#include "ops/kernels.h"
+#include "ops/lanes.h"
+#include "ops/ref.h"
+#include "ops/vmath.h"
+#include "support/parallel.h"
+
+namespace swoop {
+
+namespace {
+
+// A row that is minus infinity throughout gives NaN, as in PyTorch; attention asks for zeros instead.
+SWOOP_CLONES void softmax_rows(const float* x, float* out, int64_t rows, int64_t length, bool log, bool zero_when_masked) {
+  for (int64_t r = 0; r < rows; ++r, x += length, out += length) {
+    float largest = max_of(x, length);
+    if (zero_when_masked && largest == -INFINITY) {
+      for (int64_t i = 0; i < length; ++i) out[i] = 0;
+      continue;
+    }
+    if (log) {
+      auto offset = static_cast<float>(std::log(sum_of(x, length, [largest](float v) { return vmath::exp(v - largest); })));
+      for (int64_t i = 0; i < length; ++i) out[i] = x[i] - largest - offset;
+      continue;
+    }
+    for (int64_t i = 0; i < length; ++i) out[i] = vmath::exp(x[i] - largest);
+    auto scale = static_cast<float>(1.0 / sum_of(out, length));
+    for (int64_t i = 0; i < length; ++i) out[i] *= scale;
+  }
+}
+
+void softmax(const float* x, float* out, int64_t rows, int64_t length, bool log, bool zero_when_masked) {
+  parallel_for(static_cast<size_t>(rows), kGrain / 4 / static_cast<size_t>(std::max<int64_t>(1, length)) + 1, [=](size_t first, size_t last) {
+    int64_t at = static_cast<int64_t>(first) * length;
+    softmax_rows(x + at, out + at, static_cast<int64_t>(last - first), length, log, zero_when_masked);
+  });
+}
+
+// out = (x - mean) / sqrt(var + eps) per row; root mean square instead when `centred` is false.
+SWOOP_CLONES void normalise_rows(const float* x, float* out, int64_t rows, int64_t length, double eps, bool centred) {
+  for (int64_t r = 0; r < rows; ++r, x += length, out += length) {
+    auto mean = centred ? static_cast<float>(sum_of(x, length) / static_cast<double>(length)) : 0.0f;
+    double squares = sum_of(x, length, [mean](float v) { return (v - mean) * (v - mean); });
+    auto scale = static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(length) + eps));
+    for (int64_t i = 0; i < length; ++i) out[i] = (x[i] - mean) * scale;
+  }
+}
+
+// PyTorch's rms_norm without eps uses the smallest step of the dtype.
+constexpr double kFloatEps = 1.1920928955078125e-07;
+
+const float* floats_or_null(std::span<const Tensor* const> in, size_t index) {
+  return index < in.size() && in[index] ? in[index]->as<float>().data() : nullptr;
+}
+
+// out[r][i] = out[r][i] * w + b, parameters along the row (per_row 0) or one per row of a cycle of `per_row`.
+void scale_and_shift(float* out, int64_t rows, int64_t length, const float* w, const float* b, int64_t per_row) {
+  if (!w && !b) return;
+  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, length)) + 1, [=](size_t first, size_t last) {
+    for (auto r = static_cast<int64_t>(first); r < static_cast<int64_t>(last); ++r) {
+      float* row = out + r * length;
+      if (per_row) {
+        float weight = w ? w[r % per_row] : 1.0f;
+        float shift = b ? b[r % per_row] : 0.0f;
+        for (int64_t i = 0; i < length; ++i) row[i] = row[i] * weight + shift;
+      } else {
+        if (w)
+          for (int64_t i = 0; i < length; ++i) row[i] *= w[i];
+        if (b)
+          for (int64_t i = 0; i < length; ++i) row[i] += b[i];
+      }
+    }
+  });
+}
+
+void normalise(const float* x, float* out, int64_t rows, int64_t length, double eps, bool centred) {
+  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, length)) + 1, [=](size_t first, size_t last) {
+    int64_t at = static_cast<int64_t>(first) * length;
+    normalise_rows(x + at, out + at, static_cast<int64_t>(last - first), length, eps, centred);
+  });
+}
+
+Result<void> group_norm(const Node& node, const Tensor& x, const float* w, const float* b, Tensor& out) {
+  int64_t count = element_count(x.shape);
+  if (count == 0) return {};
+  int64_t rows = x.shape[0] * node.integer(Key::Groups);
+  float* to = out.as<float>().data();
+  normalise(x.as<float>().data(), to, rows, count / rows, real_or(node, Key::Eps, 0), true);
+  int64_t planes = x.shape[0] * x.shape[1];
+  scale_and_shift(to, planes, count / planes, w, b, x.shape[1]);
+  return {};
+}
+
+Result<void> batch_norm(const Node& node, const Tensor& x, std::span<const Tensor* const> in, Tensor& out) {
+  int64_t count = element_count(x.shape);
+  if (count == 0) return {};
+  int64_t channels = x.shape[1];
+  const float *w = floats_or_null(in, 1), *b = floats_or_null(in, 2), *mean = floats_or_null(in, 3), *var = floats_or_null(in, 4);
+  std::vector<float> gain(static_cast<size_t>(channels)), shift(gain.size());
+  for (int64_t c = 0; c < channels; ++c) {
+    double inverse = 1.0 / std::sqrt(static_cast<double>(var[c]) + real_or(node, Key::Eps, 0));
+    double weight = w ? static_cast<double>(w[c]) * inverse : inverse;
+    gain[static_cast<size_t>(c)] = static_cast<float>(weight);
+    shift[static_cast<size_t>(c)] = static_cast<float>((b ? static_cast<double>(b[c]) : 0.0) - static_cast<double>(mean[c]) * weight);
+  }
+  out.data = x.data;
+  int64_t planes = x.shape[0] * channels;
+  scale_and_shift(out.as<float>().data(), planes, count / planes, gain.data(), shift.data(), channels);
+  return {};
+}
+
+template <typename Kernel>
+Result<void> in_either_layout(const Node& node, const Tensor& x, Tensor& out, Kernel kernel) {
+  if (!node.flag(Key::ChannelsLast)) return kernel(x, out);
+  return in_channels_first(x, out, kernel);
+}
+
+// scores += mask (floats) or minus infinity where it is false; positions after the query's own when causal.
+void mask_scores(const Tensor* mask, const int64_t* mask_at, bool causal, int64_t rows, int64_t columns, float scale, float* scores) {
+  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, columns)) + 1, [=](size_t first, size_t last) {
+    for (auto r = static_cast<int64_t>(first); r < static_cast<int64_t>(last); ++r) {
+      float* row = scores + r * columns;
+      for (int64_t i = 0; i < columns; ++i) row[i] *= scale;
+      if (causal)
+        for (int64_t i = r + 1; i < columns; ++i) row[i] = -INFINITY;
+      if (!mask) continue;
+      const int64_t* at = mask_at + r * columns;
+      if (mask->dtype == DType::Bool)
+        for (int64_t i = 0; i < columns; ++i) row[i] = mask->as<uint8_t>().data()[at[i]] ? row[i] : -INFINITY;
+      else
+        for (int64_t i = 0; i < columns; ++i) row[i] += mask->as<float>().data()[at[i]];
+    }
+  });
+}
+
+}  // namespace
+
+Result<void> ref_softmax(const Node& node, std::span<const Tensor* const> in, std::span<Tensor> out) {
+  const Tensor& x = *in[0];
+  bool log = node.op == Op::LogSoftmax;
+  int64_t count = element_count(x.shape);
+  if (count == 0) return {};
+  if (x.shape.empty()) {
+    softmax(x.as<float>().data(), out[0].as<float>().data(), 1, 1, log, false);
+    return {};
+  }
+  int64_t axis = node.integer(Key::Axis);
+  int64_t length = x.shape[static_cast<size_t>(axis)];
+  int64_t inner = element_count(Shape(x.shape.begin() + axis + 1, x.shape.end()));
+  if (inner == 1) {
+    softmax(x.as<float>().data(), out[0].as<float>().data(), count / length, length, log, false);
+    return {};
+  }
+  // Over another axis: with that axis last, and back.
+  Tensor flat = x;
+  flat.shape = {count / (length * inner), length, inner};
+  const int64_t swap[] = {0, 2, 1};
+  Tensor rows = transposed(flat, swap);
+  softmax(rows.as<float>().data(), rows.as<float>().data(), count / length, length, log, false);
+  transpose_into(rows, swap, out[0]);
+  return {};
+}
+
+Result<void> ref_layer_norm(const Node& node, std::span<const Tensor* const> in, std::span<Tensor> out) {
+  const Tensor& x = *in[0];
+  int64_t count = element_count(x.shape);
+  if (count == 0) return {};
+  int64_t length = element_count(Shape(x.shape.begin() + node.integer(Key::Axis), x.shape.end()));
+  float* to = out[0].as<float>().data();
+  normalise(x.as<float>().data(), to, count / length, length, real_or(node, Key::Eps, kFloatEps), node.op == Op::LayerNorm);
+  scale_and_shift(to, count / length, length, floats_or_null(in, 1), floats_or_null(in, 2), 0);
+  return {};
+}
+
+Result<void> ref_group_norm(const Node& node, std::span<const Tensor* const> in, std::span<Tensor> out) {
+  return in_either_layout(node, *in[0], out[0], [&](const Tensor& x, Tensor& y) {
+    return group_norm(node, x, floats_or_null(in, 1), floats_or_null(in, 2), y);
+  });
+}
+
+Result<void> ref_batch_norm(const Node& node, std::span<const Tensor* const> in, std::span<Tensor> out) {
+  return in_either_layout(node, *in[0], out[0], [&](const Tensor& x, Tensor& y) { return batch_norm(node, x, in, y); });
+}
+
+Result<void> ref_attention(const Node& node, std::span<const Tensor* const> in, std::span<Tensor> out) {
+  const Tensor &q = *in[0], &k = *in[1], &v = *in[2];
+  const Tensor* mask = in.size() > 3 ? in[3] : nullptr;
+  Shape lead(out[0].shape.begin(), out[0].shape.end() - 2);
+  auto before = [](const Tensor& x) { return Shape(x.shape.begin(), x.shape.end() - 2); };
+  std::vector<int64_t> q_at = broadcast_offsets(before(q), lead), k_at = broadcast_offsets(before(k), lead), v_at = broadcast_offsets(before(v), lead);
+  int64_t rows = q.shape[q.shape.size() - 2], depth = q.shape.back();
+  int64_t columns = k.shape[k.shape.size() - 2], width = v.shape.back();
+  Shape scores_shape = lead;
+  scores_shape.insert(scores_shape.end(), {rows, columns});
+  std::vector<int64_t> mask_at;
+  if (mask) mask_at = broadcast_offsets(mask->shape, scores_shape);
+  auto scale = static_cast<float>(real_or(node, Key::Scale, 1));
+  Tensor scores = make_tensor(DType::F32, {rows, columns});
+  float* s = scores.as<float>().data();
+  for (size_t i = 0; i < q_at.size(); ++i) {
+    const float* queries = q.as<float>().data() + q_at[i] * rows * depth;
+    const float* keys = k.as<float>().data() + k_at[i] * columns * depth;
+    const float* values = v.as<float>().data() + v_at[i] * columns * width;
+    auto at = static_cast<int64_t>(i);
+    gemm(rows, columns, depth, {queries, depth, 1}, MatrixView{keys, 1, depth}, s, columns);
+    mask_scores(mask, mask ? mask_at.data() + at * rows * columns : nullptr, node.flag(Key::Causal), rows, columns, scale, s);
+    if (columns > 0) softmax(s, s, rows, columns, false, true);
+    gemm(rows, width, columns, {s, columns, 1}, MatrixView{values, width, 1}, out[0].as<float>().data() + at * rows * width, width);
+  }
+  return {};
+}
+
+}  // namespace swoop
