@@ -1,0 +1,227 @@
+#include "driver/compile.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <unordered_map>
+
+#include "driver/pipeline.h"
+#include "driver/progress.h"
+#include "emit/emit.h"
+#include "import/import.h"
+#include "lower/lower.h"
+#include "support/file.h"
+#include "support/parallel.h"
+#include "support/timer.h"
+
+namespace swoop {
+
+namespace {
+
+struct CompiledRegion {
+  tosa::Program tosa;
+  Buffer tosa_bytes;
+  NpuProgram program;
+  Buffer blob;
+};
+
+class Compile {
+ public:
+  explicit Compile(const CompileOptions& options) : options_(options), pipeline_{options, {}, {}, {}, {}} {}
+
+  Result<CompileResult> run() {
+    TRY_ASSIGN(pipeline_.target, parse_target(options_.target));
+    TRY(check_npu_options(pipeline_.target, options_.npu));
+    if (!options_.dump.empty()) TRY(make_directory(options_.dump));
+
+    progress_.stage("reading the model");
+    TRY_ASSIGN(Graph graph, timed("import", [&] { return import_pt2(options_.model); }));
+    TRY(dump_graph(graph, 0, "import"));
+    if (options_.stop_after == "import") return stopped(print(graph, {false, true}));
+
+    progress_.stage("rewriting the graph");
+    TRY(run_pipeline(graph, pipeline_, [&](size_t number, std::string_view step) { return dump_graph(graph, number, step); }));
+    result_.summary.milliseconds.insert(result_.summary.milliseconds.end(), pipeline_.milliseconds.begin(), pipeline_.milliseconds.end());
+    result_.stats = stats_text(pipeline_.stats);
+    if (!options_.stop_after.empty() && !is_back_end_stage(options_.stop_after)) return stopped(print(graph, {false, true}));
+
+    TRY(lower_regions());
+    if (options_.stop_after == "lower") return stopped(tosa_text());
+    TRY(compile_regions());
+    TRY(emit(graph));
+    summarize(graph);
+    return std::move(result_);
+  }
+
+ private:
+  template <typename Body>
+  auto timed(std::string_view stage, Body body) {
+    Timer timer;
+    auto value = body();
+    result_.summary.milliseconds.emplace_back(stage, timer.milliseconds());
+    return value;
+  }
+
+  static bool is_back_end_stage(std::string_view stage) { return stage == "lower" || stage == "npu" || stage == "emit"; }
+
+  Result<CompileResult> stopped(std::string text) {
+    result_.stopped = std::move(text);
+    return std::move(result_);
+  }
+
+  Result<void> dump_graph(const Graph& graph, size_t number, std::string_view step) {
+    if (options_.dump.empty()) return {};
+    return write_file(fmt::format("{}/{:02}-{}.ir", options_.dump, number, step), print(graph, {false, true}));
+  }
+
+  Result<void> lower_regions() {
+    progress_.stage("lowering to TOSA");
+    return timed("lower", [&]() -> Result<void> {
+      for (const auto& region : pipeline_.partition.regions) {
+        CompiledRegion& compiled = regions_.emplace_back();
+        TRY_ASSIGN(compiled.tosa, lower(*region));
+        compiled.tosa_bytes = tosa::write(compiled.tosa);
+        if (!options_.dump.empty()) TRY(write_file(fmt::format("{}/{}.tosa", options_.dump, region->name), compiled.tosa_bytes));
+      }
+      return {};
+    });
+  }
+
+  std::string tosa_text() const {
+    std::string text;
+    for (size_t i = 0; i < regions_.size(); ++i) text += fmt::format("# {}\n{}", pipeline_.partition.regions[i]->name, tosa::text(regions_[i].tosa));
+    return text;
+  }
+
+  Result<void> compile_regions() {
+    progress_.stage("generating NPU code");
+    return timed("npu", [&]() -> Result<void> {
+      std::vector<Result<void>> outcomes(regions_.size(), Result<void>());
+      parallel_for(regions_.size(), 1, [&](size_t first, size_t last) {
+        for (size_t i = first; i < last; ++i) outcomes[i] = compile_region(i);
+      });
+      for (Result<void>& outcome : outcomes) TRY(std::move(outcome));
+      return {};
+    });
+  }
+
+  Result<void> compile_region(size_t i) {
+    CompiledRegion& region = regions_[i];
+    const std::string& name = pipeline_.partition.regions[i]->name;
+    TRY_ASSIGN(region.program, compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name));
+    TRY_ASSIGN(region.blob, pack(region.program));
+    if (!options_.dump.empty() && region.program.estimates) TRY(write_file(fmt::format("{}/{}.csv", options_.dump, name), layers_csv(*region.program.estimates)));
+    return {};
+  }
+
+  std::string system_config() const {
+    return options_.npu.system_config.empty() ? std::string(pipeline_.target.default_system_config) : options_.npu.system_config;
+  }
+  std::string memory_mode() const {
+    return options_.npu.memory_mode.empty() ? std::string(pipeline_.target.default_memory_mode) : options_.npu.memory_mode;
+  }
+
+  Result<void> emit(const Graph& graph) {
+    progress_.stage("writing the program");
+    return timed("emit", [&]() -> Result<void> {
+      std::string_view spec = pipeline_.target.family == NpuFamily::U85 ? "TOSA-1.0+INT+int16+int4+cf" : "TOSA-1.0+INT+int16+int4+u55";
+      std::vector<Region> delegates;
+      for (const CompiledRegion& region : regions_)
+        delegates.push_back({region.blob, npu_compile_specs(pipeline_.target.name, system_config(), memory_mode(), spec)});
+      EmitOptions emit_options;
+      emit_options.delegate_segments = options_.segments;
+      TRY_ASSIGN(pte_, emit_pte(graph, delegates, emit_options));
+      std::string path = options_.output;
+      if (path.empty()) path = std::filesystem::path(options_.model).replace_extension(".pte").string();
+      result_.summary.output = path;
+      return write_file(path, pte_);
+    });
+  }
+
+  void summarize(const Graph& graph);
+  void summarize_region(size_t i);
+
+  const CompileOptions& options_;
+  Pipeline pipeline_;
+  Progress progress_;
+  std::vector<CompiledRegion> regions_;
+  Buffer pte_;
+  Timer total_;
+  CompileResult result_;
+};
+
+void Compile::summarize_region(size_t i) {
+  const CompiledRegion& region = regions_[i];
+  const Graph& graph = *pipeline_.partition.regions[i];
+  RegionSummary& summary = result_.summary.regions.emplace_back();
+  summary.name = graph.name;
+  summary.tosa_ops = region.tosa.regions[0].operators.size();
+  summary.scratch_bytes = region.program.scratch_size;
+  if (!region.program.estimates) return;
+  summary.estimates = *region.program.estimates;
+  // A layer is named by the TOSA tensor it writes; the operator that writes it carries the node's name, the node its source line.
+  std::unordered_map<std::string_view, std::string_view> node_of_tensor;  // never walked
+  for (const tosa::Operator& op : region.tosa.regions[0].operators)
+    for (tosa::TensorId output : op.outputs) node_of_tensor.emplace(region.tosa.regions[0].tensors[output].name, op.location);
+  std::unordered_map<std::string_view, const Loc*> loc_of_node;  // never walked
+  for (NodeId id : graph.order())
+    if (const Loc* loc = graph.loc(graph.node(id).loc)) loc_of_node.emplace(graph.node(id).name, loc);
+  for (const Layer& layer : summary.estimates.layers) {
+    LayerSummary& line = summary.layers.emplace_back();
+    line.name = layer.name;
+    line.op = layer.npu_op;
+    line.cycles = layer.cycles;
+    line.macs = layer.macs;
+    auto node = node_of_tensor.find(layer.name);
+    if (node == node_of_tensor.end()) continue;
+    line.name = std::string(node->second);
+    auto loc = loc_of_node.find(node->second);
+    if (loc != loc_of_node.end()) line.source = to_text(*loc->second);
+  }
+}
+
+void Compile::summarize(const Graph& graph) {
+  Summary& s = result_.summary;
+  s.model = options_.model;
+  s.target = std::string(pipeline_.target.name);
+  s.system_config = system_config();
+  s.memory_mode = memory_mode();
+  s.pte_bytes = static_cast<int64_t>(pte_.size());
+  for (size_t i = 0; i < regions_.size(); ++i) summarize_region(i);
+  for (const HostReason& host : pipeline_.partition.host)
+    s.host_nodes.push_back({host.node, host.op, host.rule, host.reason, to_text(host.loc), host.loc.code, host.advice});
+  if (Result<ProgramInfo> info = read_pte(pte_); info && !info->methods.empty()) {
+    const ProgramMethod& method = info->methods[0];
+    for (const auto& [op, count] : method.kernel_calls) (op.starts_with("quantized_decomposed::") ? s.border_ops : s.host_ops)[op] = count;
+    s.planned_bytes = method.planned_bytes;
+    s.method_bytes = method.method_bytes;
+    s.temp_bytes = method.temp_bytes;
+    auto ports = [](const std::vector<ProgramTensor>& tensors) {
+      std::vector<PortSummary> list;
+      for (const ProgramTensor& tensor : tensors) list.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.scale, tensor.zero_point});
+      return list;
+    };
+    s.inputs = ports(method.inputs);
+    s.outputs = ports(method.outputs);
+  }
+  // With --io int8 the border's scales are in the graph's own types.
+  for (size_t i = 0, user = 0; i < graph.inputs().size(); ++i) {
+    if (graph.input_port(i).role != Port::Role::User) continue;
+    const Type& type = graph.type(graph.inputs()[i]);
+    if (user < s.inputs.size() && type.quantized()) s.inputs[user] = {s.inputs[user].name, s.inputs[user].dtype, s.inputs[user].shape, type.scale(), type.zero_point()};
+    ++user;
+  }
+  for (size_t i = 0, user = 0; i < graph.outputs().size(); ++i) {
+    if (graph.output_port(i).role != Port::Role::User) continue;
+    const Type& type = graph.type(graph.outputs()[i]);
+    if (user < s.outputs.size() && type.quantized()) s.outputs[user] = {s.outputs[user].name, s.outputs[user].dtype, s.outputs[user].shape, type.scale(), type.zero_point()};
+    ++user;
+  }
+  if (!s.accuracy) s.accuracy_why = "no samples were given";
+  s.milliseconds.emplace_back("total", total_.milliseconds());
+}
+
+}  // namespace
+
+Result<CompileResult> compile(const CompileOptions& options) { return Compile(options).run(); }
+
+}  // namespace swoop

@@ -1,0 +1,76 @@
+#include "driver/pipeline.h"
+
+#include "clean/clean.h"
+#include "legalize/legalize.h"
+#include "support/check.h"
+#include "support/timer.h"
+
+namespace swoop {
+
+namespace {
+
+std::vector<Rule> tables(std::initializer_list<std::span<const Rule>> parts) {
+  std::vector<Rule> all;
+  for (std::span<const Rule> part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+Result<void> choose_ports(Graph& graph, Pipeline& pipeline) {
+  if (pipeline.options.integer_io) use_integer_ports(graph);
+  return {};
+}
+
+Result<void> cut_regions(Graph& graph, Pipeline& pipeline) {
+  pipeline.partition = partition(graph, pipeline.target);
+  return {};
+}
+
+}  // namespace
+
+std::span<const Step> pipeline_steps() {
+  static const Step kPipeline[] = {
+      {"clean", "clean", Repeat::Fixpoint, tables({constant_rules(), movement_rules(), fold_rules()}), nullptr},
+      {"types", "clean", Repeat::Fixpoint, tables({qdq_rules(), fold_rules(), movement_rules()}), nullptr},  // after clean: a clamp must sit on its conv before the quantize is taken in
+      {"ports", "legalize", Repeat::Once, {}, choose_ports},                                                  // before anything moves across the border
+      {"expand", "legalize", Repeat::Fixpoint, tables({expand_rules(), movement_rules(), constant_rules()}), nullptr},
+      {"channels-last", "legalize", Repeat::Once, tables({channels_last_rules()}), nullptr},                  // after expand: only 2-d and 3-d windows are left
+      {"layout", "legalize", Repeat::Fixpoint, tables({layout_rules(), movement_rules(), constant_rules(), fold_rules()}), nullptr},  // before partition: a stray transpose splits a region
+      {"partition", "partition", Repeat::Once, {}, cut_regions},
+  };
+  return kPipeline;
+}
+
+Result<void> run_pipeline(Graph& graph, Pipeline& pipeline, const std::function<Result<void>(size_t, std::string_view)>& after) {
+  size_t number = 0;
+  for (const Step& step : pipeline_steps()) {
+    set_check_context(std::string(step.name));
+    Timer timer;
+    StepStats stats;
+    if (step.whole) {
+      TRY(step.whole(graph, pipeline));
+    } else {
+      stats = rewrite(graph, step.rules, step.repeat, &pipeline.target);
+    }
+    stats.name = step.name;
+    stats.microseconds = timer.microseconds();
+    if (pipeline.milliseconds.empty() || pipeline.milliseconds.back().first != step.stage) pipeline.milliseconds.emplace_back(step.stage, 0.0);
+    pipeline.milliseconds.back().second += timer.milliseconds();
+    pipeline.stats.push_back(std::move(stats));
+    if (std::optional<std::string> fault = verify(graph)) CHECK(false, "the graph is broken after step {}: {}", step.name, *fault);
+    TRY(after(++number, step.name));
+    if (pipeline.options.stop_after == step.name) return {};
+  }
+  return {};
+}
+
+std::string stats_text(std::span<const StepStats> stats) {
+  std::string text = fmt::format("{:<34} {:>8} {:>8} {:>8} {:>10}\n", "step / rule", "", "visits", "hits", "us");
+  for (const StepStats& step : stats) {
+    text += fmt::format("{:<34} {:>8} {:>8} {:>8} {:>10.0f}\n", step.name, step.skipped ? "skipped" : "run", step.visits, step.hits, step.microseconds);
+    for (const RuleStats& rule : step.rules)
+      if (rule.hits > 0) text += fmt::format("  {:<32} {:>8} {:>8} {:>8}\n", rule.name, "", rule.tries, rule.hits);
+  }
+  return text;
+}
+
+}  // namespace swoop

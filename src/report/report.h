@@ -1,0 +1,85 @@
+// What a person or a build system reads about a compile: ten lines of text, or JSON. Measures nothing itself.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/ir.h"
+#include "stream/stream.h"
+
+namespace swoop {
+
+constexpr std::string_view kSwoopVersion = "0.1.0";
+
+struct PortSummary {
+  std::string name;
+  std::string dtype;  // "float32", "int8", ...
+  Shape shape;
+  std::optional<double> scale;  // of the codes on the NPU's side of the border
+  std::optional<int64_t> zero_point;
+};
+
+struct LayerSummary {
+  std::string name;
+  std::string op;
+  int64_t cycles = 0;
+  int64_t macs = 0;
+  std::string source;  // "net.py:31"
+};
+
+struct RegionSummary {
+  std::string name;
+  size_t tosa_ops = 0;
+  Estimates estimates;
+  uint64_t scratch_bytes = 0;
+  std::vector<LayerSummary> layers;
+};
+
+struct HostNodeSummary {
+  std::string node;
+  std::string op;
+  std::string rule;
+  std::string reason;
+  std::string source;
+  std::string code;  // the Python line
+  std::string advice;
+};
+
+struct AccuracySummary {
+  size_t samples = 0;
+  std::optional<bool> bit_exact;
+  std::vector<double> sqnr_db;  // per output
+};
+
+struct Summary {
+  std::string model;
+  std::string output;
+  std::string target;
+  std::string system_config;
+  std::string memory_mode;
+  std::vector<std::pair<std::string, double>> milliseconds;  // per stage, in order
+  std::map<std::string, int> host_ops;    // kernels between the borders
+  std::map<std::string, int> border_ops;  // quantize and dequantize
+  std::vector<HostNodeSummary> host_nodes;
+  std::vector<RegionSummary> regions;
+  std::vector<PortSummary> inputs;
+  std::vector<PortSummary> outputs;
+  int64_t pte_bytes = 0;
+  int64_t planned_bytes = 0;
+  int64_t method_bytes = 0;
+  int64_t temp_bytes = 0;
+  std::optional<AccuracySummary> accuracy;
+  std::string accuracy_why;              // why there is none
+  std::vector<std::string> warnings;     // "ranges come from random data", ...
+};
+
+std::string to_json(const Summary& summary);
+std::string to_text(const Summary& summary);
+
+// A JSON string literal, quotes included.
+std::string json_string(std::string_view text);
+
+}  // namespace swoop

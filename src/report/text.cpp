@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "report/report.h"
+
+namespace swoop {
+
+namespace {
+
+std::string bytes(int64_t count) {
+  if (count < 10'000) return fmt::format("{} B", count);
+  if (count < 10'000'000) return fmt::format("{:.1f} KiB", static_cast<double>(count) / 1024);
+  return fmt::format("{:.1f} MiB", static_cast<double>(count) / 1024 / 1024);
+}
+
+std::string thousands(int64_t value) {
+  std::string digits = fmt::format("{}", value);
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), ",");
+  return digits;
+}
+
+std::string port(const PortSummary& p) {
+  std::string text = fmt::format("{} {}[{}]", p.name, p.dtype, fmt::join(p.shape, ","));
+  if (p.scale) text += fmt::format(" scale {:.8g} zero point {}", *p.scale, *p.zero_point);
+  return text;
+}
+
+std::string ports(const std::vector<PortSummary>& list) {
+  std::vector<std::string> texts;
+  for (const PortSummary& p : list) texts.push_back(port(p));
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+// The three most expensive layers, with where they come from.
+std::string hottest(const Summary& s, int64_t total) {
+  std::vector<const LayerSummary*> layers;
+  for (const RegionSummary& region : s.regions)
+    for (const LayerSummary& layer : region.layers) layers.push_back(&layer);
+  std::stable_sort(layers.begin(), layers.end(), [](const auto* a, const auto* b) { return a->cycles > b->cycles; });
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < std::min<size_t>(3, layers.size()); ++i) {
+    double share = total ? 100.0 * static_cast<double>(layers[i]->cycles) / static_cast<double>(total) : 0;
+    texts.push_back(fmt::format("{} {:.0f} %{}", layers[i]->name, share, layers[i]->source.empty() ? "" : fmt::format(" ({})", layers[i]->source)));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+std::string to_text(const Summary& s) {
+  int64_t cycles = 0, macs = 0, sram = 0, flash = 0, dram = 0;
+  size_t tosa_ops = 0;
+  double ms = 0;
+  for (const RegionSummary& region : s.regions) {
+    const Estimates& e = region.estimates;
+    cycles += e.total_cycles;
+    macs += e.macs;
+    ms += e.inference_ms;
+    sram = std::max(sram, e.sram_bytes());
+    dram = std::max(dram, e.dram_bytes());
+    flash += e.flash_bytes();
+    tosa_ops += region.tosa_ops;
+  }
+  double total_ms = s.milliseconds.empty() ? 0 : s.milliseconds.back().second;
+  std::string text;
+  auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("{:<9} {}\n", name, value); };
+  line("model", fmt::format("{} -> {} ({})", s.model, s.output.empty() ? "(not written)" : s.output, bytes(s.pte_bytes)));
+  line("target", fmt::format("{}, {}, {}", s.target, s.system_config, s.memory_mode));
+  line("inputs", ports(s.inputs));
+  line("outputs", ports(s.outputs));
+  std::vector<std::string> hosts;
+  for (const auto& [op, count] : s.host_ops) hosts.push_back(fmt::format("{} x{}", op, count));
+  line("regions", fmt::format("{} on the NPU ({} TOSA operators), host: {}", s.regions.size(), tosa_ops, hosts.empty() ? "none" : fmt::format("{}", fmt::join(hosts, ", "))));
+  line("estimate", fmt::format("{} cycles, {:.3f} ms, {} MACs", thousands(cycles), ms, thousands(macs)));
+  if (!s.regions.empty()) line("hottest", hottest(s, cycles));
+  line("memory", fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}", bytes(sram), bytes(dram), bytes(flash), bytes(s.planned_bytes), bytes(s.method_bytes), bytes(s.temp_bytes)));
+  if (s.accuracy) {
+    std::vector<std::string> db;
+    for (double value : s.accuracy->sqnr_db) db.push_back(fmt::format("{:.1f} dB", value));
+    std::string exact = !s.accuracy->bit_exact ? "not run" : *s.accuracy->bit_exact ? "the file runs bit for bit as computed" : "THE FILE DIFFERS";
+    line("accuracy", fmt::format("SQNR {} on {} samples; {}", fmt::join(db, ", "), s.accuracy->samples, exact));
+  } else if (!s.accuracy_why.empty()) {
+    line("accuracy", fmt::format("not known: {}", s.accuracy_why));
+  }
+  std::vector<std::string> stages;
+  for (const auto& [stage, value] : s.milliseconds)
+    if (stage != "total" && value >= 0.05) stages.push_back(fmt::format("{} {:.1f}", stage, value));
+  line("time", fmt::format("{:.0f} ms ({})", total_ms, fmt::join(stages, ", ")));
+  for (const std::string& warning : s.warnings) text += fmt::format("warning: {}\n", warning);
+  for (const HostNodeSummary& node : s.host_nodes) {
+    text += fmt::format("{}note: {} ({}) stays on the host: {} [{}]\n", node.source.empty() ? "" : node.source + ": ", node.op, node.node, node.reason, node.rule);
+    if (!node.code.empty()) text += fmt::format("    {}\n", node.code);
+    if (!node.advice.empty()) text += fmt::format("  {}\n", node.advice);
+  }
+  return text;
+}
+
+}  // namespace swoop
