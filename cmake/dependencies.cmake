@@ -48,6 +48,8 @@ function(schema NAME FILE)
   target_include_directories(${NAME}_schema SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated ${FLATBUFFERS_INCLUDE})
 endfunction()
 
+set(SWOOP_support_LIBRARIES ZLIB::ZLIB)  # zip archives
+
 schema(tosa ${EXECUTORCH_ROOT}/backends/arm/tosa/schemas/tosa_1.0.fbs)
 set(SWOOP_tosa_LIBRARIES tosa_schema)
 schema(program ${EXECUTORCH_ROOT}/schema/program.fbs)

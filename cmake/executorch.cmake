@@ -12,3 +12,13 @@ target_link_libraries(executorch_sdk INTERFACE
   ${EXECUTORCH_ROOT}/lib/libexecutorch_kernels_optimized.so
   ${EXECUTORCH_ROOT}/lib/libexecutorch_kernels_quantized.so
   -Wl,--pop-state)
+
+# libswoop_run.so: the runtime and our delegate, loaded by `swoop run` and by Python only when needed (src/run/runtime.h).
+file(GLOB run_library_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/run/executorch/*.cpp)
+add_library(swoop_run_library SHARED ${run_library_sources})
+target_link_libraries(swoop_run_library PRIVATE swoop_run executorch_sdk)
+target_link_options(swoop_run_library PRIVATE -Wl,--exclude-libs,ALL)  # our rooms' symbols stay inside
+set_target_properties(swoop_run_library PROPERTIES
+  OUTPUT_NAME swoop_run LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR} CXX_VISIBILITY_PRESET hidden
+  BUILD_RPATH "$ORIGIN;${EXECUTORCH_ROOT}/lib")
+set(SWOOP_run_LIBRARIES ${CMAKE_DL_LIBS})

@@ -16,9 +16,6 @@
 
 namespace swoop {
 
-// Target name of the Op::Opaque nodes that stand for a region; Key::Region is the index into `regions`, inputs and outputs are the
-// delegate's arguments in order.
-constexpr std::string_view kRegionTarget = "swoop::npu";
 constexpr std::string_view kNpuBackend = "EthosUBackend";
 
 using CompileSpecs = std::vector<std::pair<std::string, std::string>>;

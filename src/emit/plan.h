@@ -74,7 +74,7 @@ struct Hold {
 };
 
 struct Plan {
-  std::vector<PlanValue> values;
+  std::deque<PlanValue> values;  // references to values stay valid while the plan grows
   std::vector<int> inputs;
   std::vector<int> outputs;
   std::vector<Instruction> instructions;
