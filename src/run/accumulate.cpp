@@ -33,7 +33,7 @@ Result<Accumulators> read_accumulators(Machine& machine, const OutputStage& stag
       TRY_ASSIGN(FeatureMap map, read_feature_map(r, machine.config.family, kIfm2Registers));
       TRY(machine.check_registers());
       if (map.type.bytes < 4) return error("The accumulators start from {}-byte elements.", map.type.bytes);
-      TRY(machine.spend(elements));
+      TRY(machine.spend_elements(stage.shape.elements()));
       accumulators.values.resize(elements);
       TRY(load_feature_map(machine.memory, map, stage.shape, map.zero_point, accumulators.values.data(),
                            int64_t{stage.shape.w} * stage.shape.c, stage.shape.c, "The second input"));

@@ -70,10 +70,10 @@ Result<Operand> read_operand(Machine& machine, const MapRegisters& names, Shape3
     buffer.filled = false;
     for (int32_t& value : operand.values) value = static_cast<int32_t>(static_cast<uint32_t>(value) - static_cast<uint32_t>(zero_point));
   } else {
-    TRY(machine.spend(static_cast<uint64_t>(operand.shape.elements())));
+    TRY(machine.spend_elements(operand.shape.elements()));
     operand.values.resize(static_cast<size_t>(operand.shape.elements()));
     TRY(load_feature_map(machine.memory, operand.map, operand.shape, zero_point, operand.values.data(),
-                         int64_t{operand.shape.w} * operand.shape.c, operand.shape.c, "The input"));
+                         int64_t{operand.shape.w} * operand.shape.c, operand.shape.c, names.what));
   }
   set_steps(operand);
   return operand;
@@ -230,7 +230,7 @@ Result<void> run_elementwise(Machine& machine, uint32_t mode_bits) {
   if (read->binary && a.map.type.bytes != b.map.type.bytes) return error("The operands have {}- and {}-byte elements.", a.map.type.bytes, b.map.type.bytes);
   if (mode == Mode::Shr && stage.rounding == Rounding::DoubleSymmetric && !machine.is_u85())
     return error("A right shift asks for double rounding; what the core does then is not known (TOSA's shift without rounding).");
-  TRY(machine.spend(static_cast<uint64_t>(stage.shape.elements()) * 2));
+  TRY(machine.spend_elements(2 * stage.shape.elements()));
   if (machine.wants_summary)
     machine.summary = fmt::format("mode {} {}, {} -> {}", mode_bits, describe(a.map, a.shape), read->binary ? describe(b.map, b.shape) : "-",
                                   describe(stage.map, stage.shape));

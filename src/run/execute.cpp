@@ -10,6 +10,8 @@ using namespace ethos;
 
 namespace {
 
+constexpr uint64_t kOperationCost = 4096;  // so that no number of empty operations runs for long
+
 Result<void> set_up_memory(Machine& machine, const NpuProgram& program, std::span<const Bytes> inputs, const NpuRunOptions& options,
                            Buffer& scratch, Buffer& fast) {
   constexpr uint64_t kMaxScratch = uint64_t{1} << 32;
@@ -59,8 +61,22 @@ std::array<Bytes, kNpuRegionCount> all_regions(const Memory& memory) {
   return regions;
 }
 
+// The operation may not touch what others that are still under way touch; an observer hears what it wrote.
+Result<void> account(Machine& machine, Hazards& hazards, const NpuCommand& command, NpuObserver* observer) {
+  Accesses accesses = machine.memory.take_accesses();
+  if (observer != nullptr) {
+    NpuStep step{command.position, command.name(), std::move(machine.summary), {}};
+    for (const Access& access : accesses)
+      if (access.write) step.writes.push_back(access.range);
+    observer->on_step(step, all_regions(machine.memory));
+  }
+  if (static_cast<Cmd>(command.id) == Cmd::OP_DMA_START) return hazards.add_transfer(command.position, std::move(accesses));
+  return hazards.add_kernel(command.position, std::move(accesses), machine.chain_open);
+}
+
 Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& commands, const NpuRunOptions& options) {
   machine.wants_summary = options.observer != nullptr;
+  Hazards hazards(machine.config.family);
   for (size_t i = 0; i < commands.size(); ++i) {
     const NpuCommand& command = commands[i];
     const Cmd id = static_cast<Cmd>(command.id);
@@ -69,28 +85,28 @@ Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& comma
       machine.registers.set(id, command.parameter, command.payload);
       continue;
     }
-    TRY(machine.spend(1));
+    TRY(machine.spend(kOperationCost));
     switch (id) {
       case Cmd::OP_STOP: return {};
-      case Cmd::OP_DMA_WAIT:
-      case Cmd::OP_KERNEL_WAIT: continue;  // operations are done one after the other here
+      case Cmd::OP_DMA_WAIT: hazards.wait_for_transfers(command.parameter); continue;
+      case Cmd::OP_KERNEL_WAIT: hazards.wait_for_kernels(command.parameter); continue;
       case Cmd::OP_BRANCH: {
         if ((command.parameter & 1) != 0 && !machine.result_flag) continue;
         auto target = std::lower_bound(commands.begin(), commands.end(), command.payload / 4,
                                        [](const NpuCommand& c, uint32_t position) { return c.position < position; });
         if (command.payload % 4 != 0 || target == commands.end() || target->position != command.payload / 4)
           return error("NPU_OP_BRANCH at word {} goes to byte {}, where no command begins.", command.position, command.payload);
+        TRY(machine.spend(commands.size() * 64));
         i = static_cast<size_t>(target - commands.begin()) - 1;
         continue;
       }
       default: break;
     }
     machine.summary.clear();
+    machine.chain_open = false;
     Result<void> done = run_operation(machine, id, command.parameter);
+    if (done) done = account(machine, hazards, command, options.observer);
     if (!done) return error("{} at word {}: {}", info.name, command.position, done.error().message);
-    if (options.observer != nullptr)
-      options.observer->on_step({command.position, info.name, std::move(machine.summary), machine.memory.take_writes()},
-                                all_regions(machine.memory));
   }
   return error("The command stream ends without NPU_OP_STOP.");
 }

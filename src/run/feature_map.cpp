@@ -6,16 +6,18 @@
 
 namespace swoop::ethos {
 
-const MapRegisters kIfmRegisters = {Cmd::IFM_REGION,    Cmd::IFM_BASE0,      Cmd::IFM_BASE1,      Cmd::IFM_BASE2,    Cmd::IFM_BASE3,
-                                    Cmd::IFM_HEIGHT0_M1, Cmd::IFM_HEIGHT1_M1, Cmd::IFM_WIDTH0_M1, Cmd::IFM_STRIDE_X, Cmd::IFM_STRIDE_Y,
-                                    Cmd::IFM_STRIDE_C,  Cmd::IFM_PRECISION,  Cmd::IFM_ZERO_POINT};
-const MapRegisters kIfm2Registers = {Cmd::IFM2_REGION,    Cmd::IFM2_BASE0,      Cmd::IFM2_BASE1,      Cmd::IFM2_BASE2,
-                                     Cmd::IFM2_BASE3,     Cmd::IFM2_HEIGHT0_M1, Cmd::IFM2_HEIGHT1_M1, Cmd::IFM2_WIDTH0_M1,
-                                     Cmd::IFM2_STRIDE_X,  Cmd::IFM2_STRIDE_Y,   Cmd::IFM2_STRIDE_C,   Cmd::IFM2_PRECISION,
-                                     Cmd::IFM2_ZERO_POINT};
-const MapRegisters kOfmRegisters = {Cmd::OFM_REGION,    Cmd::OFM_BASE0,      Cmd::OFM_BASE1,      Cmd::OFM_BASE2,    Cmd::OFM_BASE3,
-                                    Cmd::OFM_HEIGHT0_M1, Cmd::OFM_HEIGHT1_M1, Cmd::OFM_WIDTH0_M1, Cmd::OFM_STRIDE_X, Cmd::OFM_STRIDE_Y,
-                                    Cmd::OFM_STRIDE_C,  Cmd::OFM_PRECISION,  Cmd::OFM_ZERO_POINT};
+const MapRegisters kIfmRegisters = {"The input",
+    Cmd::IFM_REGION, Cmd::IFM_BASE0, Cmd::IFM_BASE1, Cmd::IFM_BASE2, Cmd::IFM_BASE3, Cmd::IFM_HEIGHT0_M1,
+    Cmd::IFM_HEIGHT1_M1, Cmd::IFM_WIDTH0_M1, Cmd::IFM_STRIDE_X, Cmd::IFM_STRIDE_Y, Cmd::IFM_STRIDE_C,
+    Cmd::IFM_PRECISION, Cmd::IFM_ZERO_POINT};
+const MapRegisters kIfm2Registers = {"The second input",
+    Cmd::IFM2_REGION, Cmd::IFM2_BASE0, Cmd::IFM2_BASE1, Cmd::IFM2_BASE2, Cmd::IFM2_BASE3, Cmd::IFM2_HEIGHT0_M1,
+    Cmd::IFM2_HEIGHT1_M1, Cmd::IFM2_WIDTH0_M1, Cmd::IFM2_STRIDE_X, Cmd::IFM2_STRIDE_Y, Cmd::IFM2_STRIDE_C,
+    Cmd::IFM2_PRECISION, Cmd::IFM2_ZERO_POINT};
+const MapRegisters kOfmRegisters = {"The output",
+    Cmd::OFM_REGION, Cmd::OFM_BASE0, Cmd::OFM_BASE1, Cmd::OFM_BASE2, Cmd::OFM_BASE3, Cmd::OFM_HEIGHT0_M1,
+    Cmd::OFM_HEIGHT1_M1, Cmd::OFM_WIDTH0_M1, Cmd::OFM_STRIDE_X, Cmd::OFM_STRIDE_Y, Cmd::OFM_STRIDE_C,
+    Cmd::OFM_PRECISION, Cmd::OFM_ZERO_POINT};
 
 namespace {
 

@@ -51,6 +51,7 @@ Result<void> store_feature_map(Memory& memory, const FeatureMap& map, Shape3 sha
 
 // The two sets of registers that describe an input, or the output.
 struct MapRegisters {
+  const char* what;  // for messages
   Cmd region, base0, base1, base2, base3, height0, height1, width0, stride_x, stride_y, stride_c, precision, zero_point;
 };
 extern const MapRegisters kIfmRegisters, kIfm2Registers, kOfmRegisters;

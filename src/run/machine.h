@@ -40,13 +40,18 @@ struct Machine {
   Shape3 accumulator_shape{0, 0, 0};              // U85: accumulators kept for the next operation
   std::vector<int64_t> accumulators;
 
-  bool result_flag = false;  // U85: what NPU_OP_BRANCH looks at
+  bool result_flag = false;  // U85: what NPU_OP_BRANCH looks at: the last element written by the last operation was not zero
+  bool chain_open = false;   // the last operation wrote to a chain buffer
 
   // Stripes of a cascade use the same weights again and again. Keyed by the encoded bytes and everything that decides their order.
   std::map<std::array<uint64_t, 4>, std::shared_ptr<const Weights>> weight_cache;
   uint64_t weight_cache_values = 0;
 
   bool is_u85() const { return config.family == NpuFamily::U85; }
+
+  // A bound on time has to know that an element that is moved or activated costs more than a multiply-accumulate.
+  static constexpr uint64_t kElementCost = 32;
+  Result<void> spend_elements(int64_t elements) { return spend(static_cast<uint64_t>(elements) * kElementCost); }
 
   // Takes the cost of an operation from what is left; an Error when a stream asks for more than the caller allows.
   Result<void> spend(uint64_t work) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace swoop::ethos {
 
@@ -54,6 +55,7 @@ Result<const std::byte*> Memory::readable(int region, int64_t first, uint64_t si
       return error("{} reads byte {} of {}, which was never written.", what,
                    first + (static_cast<const uint8_t*>(hole) - marks), region_name(region));
   }
+  if (size > 0) note(false, what, region, static_cast<uint64_t>(first), static_cast<uint64_t>(first) + size);
   return found->data + first;
 }
 
@@ -63,7 +65,7 @@ Result<std::byte*> Memory::writable(int region, int64_t first, uint64_t size, co
   if (size > 0) {
     Region& slot = region == kInternalRegion ? internal_ : regions_[static_cast<size_t>(region)];
     std::memset(slot.written.data() + first, 1, size);
-    note_write(region, static_cast<uint64_t>(first), static_cast<uint64_t>(first) + size);
+    note(true, what, region, static_cast<uint64_t>(first), static_cast<uint64_t>(first) + size);
   }
   return found->data + first;
 }
@@ -80,7 +82,8 @@ Result<void> Memory::copy(int from, int64_t source, int to, int64_t destination,
   Region& slot = to == kInternalRegion ? internal_ : regions_[static_cast<size_t>(to)];
   if (reader->written.empty()) std::memset(slot.written.data() + destination, 1, size);
   else std::memcpy(slot.written.data() + destination, reader->written.data() + source, size);
-  note_write(to, static_cast<uint64_t>(destination), static_cast<uint64_t>(destination) + size);
+  note(false, "", from, static_cast<uint64_t>(source), static_cast<uint64_t>(source) + size);
+  note(true, "", to, static_cast<uint64_t>(destination), static_cast<uint64_t>(destination) + size);
   return {};
 }
 
@@ -94,19 +97,15 @@ Bytes Memory::region_bytes(int region) const {
   return {slot.data, slot.size};
 }
 
-void Memory::note_write(int region, uint64_t first, uint64_t last) {
-  NpuRange& range = touched_[static_cast<size_t>(region + 1)];
-  if (range.last == 0) range = {region, first, last};
-  else range = {region, std::min(range.first, first), std::max(range.last, last)};
+void Memory::note(bool write, const char* what, int region, uint64_t first, uint64_t last) const {
+  for (Access& access : touched_)
+    if (access.write == write && access.range.region == region && std::strcmp(access.what, what) == 0) {
+      access.range = {region, std::min(access.range.first, first), std::max(access.range.last, last)};
+      return;
+    }
+  touched_.push_back({{region, first, last}, write, what});
 }
 
-std::vector<NpuRange> Memory::take_writes() {
-  std::vector<NpuRange> writes;
-  for (NpuRange& range : touched_) {
-    if (range.last != 0) writes.push_back(range);
-    range = {};
-  }
-  return writes;
-}
+Accesses Memory::take_accesses() { return std::exchange(touched_, {}); }
 
 }  // namespace swoop::ethos

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "run/hazards.h"
 #include "run/run.h"
 
 namespace swoop::ethos {
@@ -38,17 +39,17 @@ class Memory {
   void mark_written(int region, uint64_t first, uint64_t size);
   Bytes region_bytes(int region) const;
 
-  // The ranges written since the last call, merged per region.
-  std::vector<NpuRange> take_writes();
+  // What was touched since the last call: the smallest range around each operand.
+  Accesses take_accesses();
 
  private:
   Result<const Region*> find(int region, int64_t first, uint64_t size, const char* what) const;
-  void note_write(int region, uint64_t first, uint64_t last);
+  void note(bool write, const char* what, int region, uint64_t first, uint64_t last) const;
 
   std::array<Region, kNpuRegionCount> regions_;
   Region internal_;
   Buffer internal_storage_;
-  std::array<NpuRange, kNpuRegionCount + 1> touched_{};
+  mutable Accesses touched_;
 };
 
 }  // namespace swoop::ethos

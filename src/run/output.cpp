@@ -216,6 +216,8 @@ Result<OutputStage> read_output_stage(Machine& machine) {
 
 Result<void> write_output(Machine& machine, const OutputStage& stage, std::vector<int32_t> values) {
   if (stage.discard) return {};
+  machine.chain_open = stage.chain >= 0;
+  if (!values.empty()) machine.result_flag = values.back() != 0;
   if (stage.chain >= 0) {
     machine.chains[static_cast<size_t>(stage.chain)] = {true, stage.shape, std::move(values)};
     return {};

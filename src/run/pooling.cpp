@@ -58,7 +58,7 @@ Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
   if (mode == Pool::ReduceSum ? window.kernel_h * window.kernel_w != 1 || c != 1 : window.input_depth != c)
     return error("The pooling of {} channels into {} with a {} x {} kernel is not known.", window.input_depth, c, window.kernel_h,
                  window.kernel_w);
-  TRY(machine.spend(static_cast<uint64_t>(window.output.h) * static_cast<uint64_t>(w) *
+  TRY(machine.spend(4 * static_cast<uint64_t>(window.output.h) * static_cast<uint64_t>(w) *
                     static_cast<uint64_t>(window.kernel_h) * static_cast<uint64_t>(window.kernel_w) *
                     static_cast<uint64_t>(window.input_depth)));
   TRY_ASSIGN(PaddedInput<int32_t> input, load_window<int32_t>(machine, window, ifm, ifm.zero_point, 0));

@@ -59,7 +59,7 @@ Result<void> run_resize(Machine& machine, uint32_t mode_bits) {
   if (shape.c != stage.shape.c || ifm.type.bytes > 2) return error("NPU_OP_RESIZE of {} does not fit its output.", describe(ifm, shape));
   if (stage.per_channel) return error("NPU_OP_RESIZE has a scale per channel.");
   if (int64_t{shape.h} * shape.w > kMaxElements || shape.elements() > kMaxElements) return error("The input is too large.");
-  TRY(machine.spend(static_cast<uint64_t>(shape.elements() + 4 * stage.shape.elements())));
+  TRY(machine.spend_elements(shape.elements() + 4 * stage.shape.elements()));
   std::vector<int32_t> input(static_cast<size_t>(shape.elements()));
   TRY(load_feature_map(machine.memory, ifm, shape, ifm.zero_point, input.data(), int64_t{shape.w} * shape.c, shape.c, "The input"));
   if (machine.wants_summary)

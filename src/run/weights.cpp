@@ -120,13 +120,13 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
   auto weights = std::make_shared<Weights>();
   *weights = {order.out, order.kernel_h, order.kernel_w, order.in, {}, {}};
   weights->values.assign(needed * static_cast<uint64_t>(order.in), 0);
-  TRY(machine.spend(weights->values.size() * 4));
+  TRY(machine.spend_elements(static_cast<int64_t>(weights->values.size())));
   for (size_t i = 0; i < streams.size(); ++i) {
     auto positions = order.fast         ? interleave_fast(order)
                      : machine.is_u85() ? weight_positions_u85(order, static_cast<int>(i))
                                         : weight_positions_u55(order, static_cast<int>(i));
     if (!positions) return positions.error();
-    TRY(machine.spend(positions->size()));
+    TRY(machine.spend_elements(static_cast<int64_t>(positions->size())));
     auto decoded = order.fast ? decode_fast_stream(streams[i], positions->size()) : decode_weight_stream(streams[i], positions->size());
     if (!decoded) return decoded.error();
     if (decoded->size() != positions->size()) {

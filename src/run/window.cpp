@@ -49,7 +49,7 @@ Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const
   input.column_first = window.left;
   input.column_last = input.w - window.right;
   const int64_t elements = int64_t{input.h} * input.w * input.c;
-  TRY(machine.spend(static_cast<uint64_t>(elements)));
+  TRY(machine.spend_elements(elements + window.output.elements()));
   input.values.assign(static_cast<size_t>(elements), fill);
   const int64_t row = int64_t{input.w} * input.c;
   const int inner_h = input.row_last - input.row_first, inner_w = input.column_last - input.column_first;
