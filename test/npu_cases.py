@@ -78,6 +78,9 @@ class CaseGraph(Graph):
             values = self.random.choice(self.random.integers(-127, 128, size=5), size=shape)
         else:
             values = self.random.integers(-2, 3, size=shape)
+        if self.chance(0.15) and shape[-1] % 4 == 0:  # two of four zero: the U85 has a mode for it
+            keep = np.argsort(self.random.random(size=[*shape[:-1], shape[-1] // 4, 4]), axis=-1) < 2
+            values = values * keep.reshape(shape)
         return self.const(shape, I8, values.astype(np.int8))
 
     def window(self, size, kernel, stride, dilation, pad):
@@ -135,6 +138,9 @@ class CaseGraph(Graph):
             zeros = [self.const([1], x.dtype, [zero]), self.const([1], x.dtype, [self.pick(zero, 0) if x.dtype == I8 else 0])]
             return self.op(ts.Op.AVG_POOL2D, [x, *zeros], [n, oh, ow, c], x.dtype, "AvgPool2dAttribute", kernel, stride, pad, I32)
         return self.op(ts.Op.MAX_POOL2D, [x], [n, oh, ow, c], x.dtype, "MaxPool2dAttribute", kernel, stride, pad, PROPAGATE)
+
+    def pool_same(self, x):
+        return self.op(ts.Op.MAX_POOL2D, [x], x.shape, x.dtype, "MaxPool2dAttribute", [3, 3], [1, 1], [1] * 4, PROPAGATE)
 
     def partner(self, x, dtype, low=None, high=None, constant=None):
         """A second operand: same shape, broadcast along some axes, or a scalar; an input or a constant."""
@@ -546,15 +552,126 @@ def large_conv(g):
     return y
 
 
+def unusual_conv(g):
+    """Strides above 3, dilations above 2, kernels above 8, channel multipliers, weights that are computed, 3-D."""
+    kind = g.pick("stride", "dilation", "kernel", "multiplier", "dynamic", "3d", "int4", "deep")
+    c, out = g.pick(1, 3, 8, 16, 17), g.pick(*CHANNELS)
+    size, kernel, stride, dilation = 12, [3, 3], [1, 1], [1, 1]
+    if kind == "stride":
+        kernel, stride = [g.pick(2, 4)] * 2, [g.pick(4, 5)] * 2
+    elif kind == "dilation":
+        dilation = [g.pick(3, 4), g.pick(1, 4)]
+    elif kind == "kernel":
+        kernel = [g.pick(1, 9, 11), g.pick(9, 12)]
+    elif kind == "deep":
+        kernel, c, out = [g.pick(1, 3)] * 2, g.pick(64, 96, 129, 200), g.pick(64, 80, 130)
+        size = 4
+    if kind == "3d":
+        x = g.feed([1, g.between(2, 4), 6, 7, c], I8)
+        w = g.random_weights([out, 2, 3, 3, c])
+        bias = g.const([out], I32, g.random.integers(-500, 500, size=[out]).tolist())
+        y = g.op(ts.Op.CONV3D, [x, w, bias, g.const([1], I8, [g.between(-128, 127)]), g.zero()], [1, x.shape[1] - 1, 4, 5, out], I32, "Conv3dAttribute",
+                 [0] * 6, [1] * 3, [1] * 3, False, I32)
+        return g.rescale2(y, I8, [1e-3], 0, 3)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+    high, wide = [(max(1, (size - r) // s)) * s + r for r, s in zip(reach, stride)]
+    oh, ow = (high - reach[0]) // stride[0] + 1, (wide - reach[1]) // stride[1] + 1
+    x = g.feed([1, high, wide, c], I8)
+    zero = g.const([1], I8, [g.between(-128, 127)])
+    if kind == "multiplier":
+        times = g.pick(2, 3)
+        bias = g.const([c * times], I32, g.random.integers(-500, 500, size=[c * times]).tolist())
+        y = g.op(ts.Op.DEPTHWISE_CONV2D, [x, g.random_weights([*kernel, c, times]), bias, zero, g.zero()], [1, oh, ow, c * times], I32,
+                 "DepthwiseConv2dAttribute", [0] * 4, stride, dilation, False, I32)
+        return g.conv_out(y, I8)
+    bias = g.const([out], I32, g.random.integers(-500, 500, size=[out]).tolist())
+    if kind == "dynamic":
+        weights = g.feed([out, *kernel, c], I8, -127)
+    elif kind == "int4":
+        weights = g.const([out, *kernel, c], ts.DType.INT4, g.random.integers(-7, 8, size=[out, *kernel, c]).astype(np.int8))
+    else:
+        weights = g.random_weights([out, *kernel, c])
+    weight_zero = g.const([1], ts.DType.INT4, [0]) if kind == "int4" else g.zero()
+    y = g.op(ts.Op.CONV2D, [x, weights, bias, zero, weight_zero], [1, oh, ow, out], I32, "Conv2dAttribute", [0] * 4, stride, dilation, False, I32)
+    return g.conv_out(y, I8) if kind != "dynamic" else g.rescale2(y, I8, [1e-3], 0, 2)
+
+
+def fast_weights(g):
+    """Weights that do not compress, or few values: the U85 may store them in its fast format."""
+    c, out = g.pick(48, 64, 128, 200), g.pick(64, 128, 144)
+    kernel = g.pick(1, 1, 3)
+    x = g.feed([1, kernel, kernel + g.pick(0, 3), c], g.pick(I8, I8, I16))
+    shape = [out, kernel, kernel, c]
+    kind = g.pick("noise", "noise", "four", "sixteen", "sparse")
+    if kind in ("noise", "sparse"):
+        values = g.random.integers(-127, 128, size=shape)
+    else:
+        values = g.random.choice(g.random.integers(-127, 128, size=4 if kind == "four" else 16), size=shape)
+    if kind == "sparse" and c % 4 == 0:
+        values = values * (np.argsort(g.random.random(size=[*shape[:-1], c // 4, 4]), axis=-1) < 2).reshape(shape)
+    accumulator = I48 if x.dtype == I16 else I32
+    bias = g.const([out], accumulator, g.random.integers(-500, 500, size=[out]).tolist())
+    zero = g.const([1], x.dtype, [g.between(-128, 127) if x.dtype == I8 else 0])
+    y = g.op(ts.Op.CONV2D, [x, g.const(shape, I8, values.astype(np.int8)), bias, zero, g.zero()],
+             [1, 1, x.shape[2] - kernel + 1, out], accumulator, "Conv2dAttribute", [0] * 4, [1, 1], [1, 1], False, accumulator)
+    return g.conv_out(y, x.dtype)
+
+
+def large_pool(g):
+    kernel = [g.pick(1, 7, 9, 16), g.pick(9, 12, 20)]
+    x = g.feed([1, kernel[0] + g.pick(0, 3), kernel[1] + g.pick(0, 2), g.pick(*CHANNELS)], g.pick(I8, I8, I16))
+    size = [x.shape[1] - kernel[0] + 1, x.shape[2] - kernel[1] + 1]
+    if g.chance(0.3):
+        return g.op(ts.Op.MAX_POOL2D, [x], [1, *size, x.shape[3]], x.dtype, "MaxPool2dAttribute", kernel, [1, 1], [0] * 4, PROPAGATE)
+    zeros = [g.const([1], x.dtype, [g.between(-128, 127) if x.dtype == I8 else 0])] * 2
+    return g.op(ts.Op.AVG_POOL2D, [x, *zeros], [1, *size, x.shape[3]], x.dtype, "AvgPool2dAttribute", kernel, [1, 1], [0] * 4, I32)
+
+
+def region(g, name, shapes, body):
+    """A region beside main: inputs of the given (shape, dtype), outputs as body(inputs) returns them."""
+    g.ser.startRegion(name)
+    g.ser.currRegion.addBasicBlock(name)
+    inputs = [g.input(shape, dtype) for shape, dtype in shapes]
+    for tensor in body(*inputs):
+        g.ser.addOutputTensor(tensor)
+
+
+def branch(g):
+    x, y = g.image(I8, batch=False), None
+    y = g.feed(x.shape, I8)
+    condition = g.feed([1], BOOL)
+    out = g.op(ts.Op.COND_IF, [condition, x, y], x.shape, I8, "CondIfAttribute", "then", "else")
+    result = g.table(out)
+    g.output(result)
+    shapes = [(x.shape, I8)] * 2
+    region(g, "then", shapes, lambda a, b: [g.add(a, b)])
+    region(g, "else", shapes, lambda a, b: [g.table(g.add(a, a))] if g.chance(0.5) else [g.pool_same(b)])
+
+
+def loop(g):
+    x = g.image(I8, batch=False)
+    count = g.feed([1], I32, 0, 5)
+    more = ts.TosaSerializerAttribute()
+    more.WhileLoopAttribute("cond", "body")
+    out_count, out = g.ser.addIntermediate([1], I32), g.ser.addIntermediate(list(x.shape), I8)
+    g.ser.addOperator(ts.Op.WHILE_LOOP, [count.name, x.name], [out_count.name, out.name], more)
+    g.output(out_count, out)
+    shapes = [([1], I32), (x.shape, I8)]
+    region(g, "cond", shapes, lambda n, a: [g.binary(ts.Op.GREATER, "GreaterAttribute", n, g.const([1], I32, [0]), BOOL)])
+    region(g, "body", shapes, lambda n, a: [g.binary(ts.Op.SUB, "SubAttribute", n, g.const([1], I32, [1]), I32), g.table(a)])
+
+
 FAMILIES = [conv, conv, conv, depthwise, depthwise, fully_connected, two_convs, conv_then, conv_then, avg_pool, max_pool, add_sub, add_sub, mul,
             min_max, unary, shifts, bitwise, logical, compare, select, intdiv, rescale, rescale, clamp, table, two_elementwise, reduce, reduce, move, move,
-            matmul, gather, resize, transpose_conv, large_conv]
+            matmul, gather, resize, transpose_conv, large_conv, unusual_conv,
+            unusual_conv, fast_weights, large_pool, branch, loop]
 
 
 def case(seed):
-    """(name, TOSA bytes, input arrays, output dtypes)"""
+    """(name, TOSA bytes, input arrays)"""
     family = FAMILIES[seed % len(FAMILIES)]
     g = CaseGraph(seed)
     y = family(g)
-    g.output(y)
-    return family.__name__, g.bytes(), g.data, y.dtype
+    if y is not None:
+        g.output(y)
+    return family.__name__, g.bytes(), g.data
