@@ -1,9 +1,9 @@
-# regor as an imported library, and Vela's own vela.ini as a generated header: its numbers are Arm's, so they are taken from the
-# release and not kept in this tree.
+# regor as an imported library, and Vela's own vela.ini as a generated header: its numbers are Arm's, so they are taken
+# from the release and not kept in this tree.
 add_library(regor STATIC IMPORTED)
 set_target_properties(regor PROPERTIES
   IMPORTED_LOCATION ${REGOR_LIBRARY}
-  INTERFACE_INCLUDE_DIRECTORIES "${REGOR_SOURCE}/include;${CMAKE_BINARY_DIR}/regor"  # SYSTEM: imported targets always are
+  INTERFACE_INCLUDE_DIRECTORIES "${REGOR_SOURCE}/include;${CMAKE_BINARY_DIR}/regor"  # SYSTEM, as of every import
   INTERFACE_LINK_LIBRARIES Threads::Threads)
 
 set(vela_ini ${REGOR_SOURCE}/../config_files/Arm/vela.ini)

@@ -7,7 +7,7 @@ I8, I16, I32, I48, SHAPE = ts.DType.INT8, ts.DType.INT16, ts.DType.INT32, ts.DTy
 
 
 class Graph:
-    """One basic block. Every method that adds an operator returns the tensor it writes; `ops` lists operators in file order."""
+    """One basic block. A method that adds an operator returns the tensor it writes; `ops` lists them in file order."""
 
     def __init__(self, seed=0):
         self.ser = ts.TosaSerializer("", ts.ConstMode.EMBED, 1, 0, 0, False)
@@ -64,8 +64,8 @@ class Graph:
             self.zero(x.dtype, zero_in) if not wide else self.zero(I48, zero_in),
             self.zero(dtype, zero_out),
         ]
-        return self.op(ts.Op.RESCALE, inputs, x.shape, dtype, "RescaleAttribute", not wide, ts.RoundingMode.SINGLE_ROUND,
-                       len(scales) > 1, False, False)
+        return self.op(ts.Op.RESCALE, inputs, x.shape, dtype, "RescaleAttribute", not wide,
+                       ts.RoundingMode.SINGLE_ROUND, len(scales) > 1, False, False)
 
     def weights(self, shape, dtype=I8):
         return self.const(shape, dtype, self.random.integers(-127, 128, size=shape).astype(np.int8))
@@ -77,8 +77,9 @@ class Graph:
         channels = depth if depthwise else channels
         w = self.weights([kernel, kernel, depth, 1] if depthwise else [channels, kernel, kernel, depth])
         bias = self.const([channels], accumulator, self.random.integers(-500, 500, size=[channels]).tolist())
-        return self.op(ts.Op.DEPTHWISE_CONV2D if depthwise else ts.Op.CONV2D, [x, w, bias, self.zero(x.dtype), self.zero()],
-                       [x.shape[0], *size, channels], accumulator,
+        inputs = [x, w, bias, self.zero(x.dtype), self.zero()]
+        return self.op(ts.Op.DEPTHWISE_CONV2D if depthwise else ts.Op.CONV2D, inputs, [x.shape[0], *size, channels],
+                       accumulator,
                        "DepthwiseConv2dAttribute" if depthwise else "Conv2dAttribute",
                        [pad] * 4, [stride] * 2, [1, 1], False, accumulator)
 
@@ -93,7 +94,8 @@ class Graph:
                        list(np.array([high], kind).tobytes()), ts.NanPropagationMode.PROPAGATE)
 
     def add(self, a, b, dtype=I8):
-        total = self.op(ts.Op.ADD, [self.rescale(a, I32, 1.0, 3), self.rescale(b, I32, 1.0, -4)], a.shape, I32, "AddAttribute")
+        wide = [self.rescale(a, I32, 1.0, 3), self.rescale(b, I32, 1.0, -4)]
+        total = self.op(ts.Op.ADD, wide, a.shape, I32, "AddAttribute")
         return self.rescale(total, dtype, 0.37)
 
     def reshape(self, x, shape):
@@ -118,11 +120,12 @@ class Graph:
 
     def max_pool(self, x, kernel, stride):
         size = [(d - kernel) // stride + 1 for d in x.shape[1:3]]
-        return self.op(ts.Op.MAX_POOL2D, [x], [x.shape[0], *size, x.shape[3]], x.dtype, "MaxPool2dAttribute", [kernel] * 2,
-                       [stride] * 2, [0] * 4, ts.NanPropagationMode.PROPAGATE)
+        return self.op(ts.Op.MAX_POOL2D, [x], [x.shape[0], *size, x.shape[3]], x.dtype, "MaxPool2dAttribute",
+                       [kernel] * 2, [stride] * 2, [0] * 4, ts.NanPropagationMode.PROPAGATE)
 
     def matmul(self, a, b):
-        return self.op(ts.Op.MATMUL, [a, b, self.zero(), self.zero()], [a.shape[0], a.shape[1], b.shape[2]], I32, "MatMulAttribute")
+        shape = [a.shape[0], a.shape[1], b.shape[2]]
+        return self.op(ts.Op.MATMUL, [a, b, self.zero(), self.zero()], shape, I32, "MatMulAttribute")
 
 
 def conv_net():
@@ -180,8 +183,8 @@ def refused_by_u55():
 
 
 def crashes_regor_on_u55():
-    """Legal TOSA on which regor 5.1.0 recurses without end (DecomposeElementwise): a slice of the first of five axes, that axis
-    dropped, then a rescale to 32 bits with a batch. Found in a MobileViT block as ExecuTorch lowers it."""
+    """Legal TOSA on which regor 5.1.0 recurses without end (DecomposeElementwise): a slice of the first of five axes,
+    that axis dropped, then a rescale to 32 bits with a batch. Found in a MobileViT block as ExecuTorch lowers it."""
     g = Graph(7)
     x = g.slice(g.input([3, 4, 4, 64, 12]), [0, 0, 0, 0, 0], [1, 4, 4, 64, 12])
     g.output(g.rescale(g.reshape(x, [4, 4, 64, 12]), I32, 1.0))

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets up a fresh Debian or Ubuntu machine; run again, it finds what is there and is done in a blink.
 #   tools/setup.sh build   what the build needs: system packages, .venv with the executorch wheel, regor (default)
-#   tools/setup.sh test    and the peers that the tests compare with: PyTorch, executorch with Vela, the TOSA reference model, pytest
+#   tools/setup.sh test    and the peers that the tests compare with: PyTorch, executorch with Vela and the TOSA
+#                          reference model, pytest
 # SWOOP_CACHE (default ~/.cache/swoop) keeps regor's library, which takes minutes to build, across clones.
 set -euo pipefail
 
@@ -34,10 +35,12 @@ system_packages() {
     as_root=(sudo)
   fi
   "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# installed NAME VERSION: asks the file system, because asking pip takes a second. A local version such as 2.13.0+cpu counts.
+# installed NAME VERSION: asks the file system, because asking pip takes a second. A local version such as 2.13.0+cpu
+# counts.
 installed() { compgen -G "$venv/lib/python3*/site-packages/$1-$2*.dist-info" >/dev/null; }
 
 virtual_environment() {
@@ -59,8 +62,8 @@ peers() {
     say "installing torch $TORCH"
     pip_install "torch==$TORCH"
   fi
-  if installed executorch $EXECUTORCH && installed ethos_u_vela $VELA && installed tosa_tools '' && installed pytest '' &&
-     installed numpy ''; then
+  if installed executorch $EXECUTORCH && installed ethos_u_vela $VELA && installed tosa_tools '' &&
+     installed pytest '' && installed numpy ''; then
     say "executorch with Vela $VELA, pytest and numpy are there"
   else
     say "installing executorch $EXECUTORCH with Vela, the TOSA reference model, pytest and numpy"
@@ -84,17 +87,22 @@ regor_library() {
   "$venv/bin/python" -m pip download -q --disable-pip-version-check --no-deps --no-binary ethos-u-vela -d "$work" \
     "ethos-u-vela==$VELA"
   local tarball=$work/ethos_u_vela-$VELA.tar.gz
-  echo "$VELA_SHA256  $tarball" | sha256sum --check --quiet || fail "$tarball is not the release this project was tested with"
+  echo "$VELA_SHA256  $tarball" | sha256sum --check --quiet ||
+    fail "$tarball is not the release this project was tested with"
   mkdir "$work/src"
   tar -xzf "$tarball" -C "$work/src" --strip-components=1
 
   say "building regor $VELA, once (some minutes)"
   local cmake=cmake
   [[ -x /usr/bin/cmake ]] && cmake=/usr/bin/cmake  # Debian's, which is new enough, before whatever else is in PATH
-  # Release alone would turn on link-time optimisation and warnings as errors; the bindings, and with them Python, are not needed.
-  "$cmake" -S "$work/src/ethosu/regor" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DREGOR_ENABLE_TESTING=OFF \
-    -DREGOR_ENABLE_LTO=OFF -DREGOR_ENABLE_WERROR=OFF -DREGOR_ENABLE_CCACHE=OFF -DPython3_FOUND=TRUE >"$work/build.log" 2>&1 &&
-    "$cmake" --build "$work/build" -t regor-static >>"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log" >&2; fail "regor did not build"; }
+  # Release alone would turn on link-time optimisation and warnings as errors; the bindings, and with them Python, are
+  # not needed.
+  if ! { "$cmake" -S "$work/src/ethosu/regor" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+           -DREGOR_ENABLE_TESTING=OFF -DREGOR_ENABLE_LTO=OFF -DREGOR_ENABLE_WERROR=OFF -DREGOR_ENABLE_CCACHE=OFF \
+           -DPython3_FOUND=TRUE && "$cmake" --build "$work/build" -t regor-static; } >"$work/build.log" 2>&1; then
+    tail -n 40 "$work/build.log" >&2
+    fail "regor did not build"
+  fi
 
   mkdir "$work/done" "$work/done/build"
   mv "$(find "$work/build" -name libregor.a -print -quit)" "$work/done/build/libregor.a"

@@ -56,7 +56,8 @@ class Chain {
     if (index == sections.size()) {
       const auto known = names_with(sections, prefix);
       if (known.empty()) return error("{}: there is no section [{}...], which {} needs.", path, prefix, flag);
-      return error("{}: there is no section [{}{}]; {} can be one of {}.", path, prefix, name.substr(0, 64), flag, fmt::join(known, ", "));
+      return error("{}: there is no section [{}{}]; {} can be one of {}.", path, prefix, name.substr(0, 64), flag,
+                   fmt::join(known, ", "));
     }
     for (;;) {
       const IniSection& section = sections[index];
@@ -69,8 +70,8 @@ class Chain {
       }
       const size_t parent = position(sections, inherit->value, index);
       if (parent == index || !sections[parent].name.starts_with(prefix)) {
-        return error("{}:{}: [{}] inherits from '{}', and no section [{}...] of that name comes before it.", path, inherit->line,
-                     section.name, inherit->value.substr(0, 80), prefix);
+        return error("{}:{}: [{}] inherits from '{}', and no section [{}...] of that name comes before it.", path,
+                     inherit->line, section.name, inherit->value.substr(0, 80), prefix);
       }
       index = parent;
     }
@@ -88,7 +89,8 @@ class Chain {
     return error("{}:{}: [{}] does not say '{}'.", path_, sections_.front()->line, sections_.front()->name, key);
   }
 
-  // Every numeric key of `System_Config`, known by its ending, so that a mistyped number is found before regor reads it as 0.
+  // Every numeric key of `System_Config`, known by its ending, so that a mistyped number is found before regor reads it
+  // as 0.
   Result<void> check_numbers() const {
     for (const IniSection* section : sections_) {
       for (const IniEntry& entry : section->entries) TRY(check_number(entry));
@@ -112,14 +114,16 @@ class Chain {
     if (entry.key == "core_clock" || ending == "clock_scale") {
       const auto value = parse_number<double>(entry.value);
       if (value && *value > 0 && std::isfinite(*value)) return {};
-      return error("{}:{}: '{}' must be a positive number, not '{}'.", path_, entry.line, entry.key, entry.value.substr(0, 40));
+      return error("{}:{}: '{}' must be a positive number, not '{}'.", path_, entry.line, entry.key,
+                   entry.value.substr(0, 40));
     }
     const bool positive = ending == "burst_length" || ending == "ports_used";
-    if (positive || ending == "read_latency" || ending == "write_latency" || ending == "max_reads" || ending == "max_writes") {
+    if (positive || ending == "read_latency" || ending == "write_latency" || ending == "max_reads" ||
+        ending == "max_writes") {
       const auto value = parse_number<int32_t>(entry.value);
       if (value && *value >= (positive ? 1 : 0)) return {};
-      return error("{}:{}: '{}' must be a whole number of at least {}, not '{}'.", path_, entry.line, entry.key, positive ? 1 : 0,
-                   entry.value.substr(0, 40));
+      return error("{}:{}: '{}' must be a whole number of at least {}, not '{}'.", path_, entry.line, entry.key,
+                   positive ? 1 : 0, entry.value.substr(0, 40));
     }
     return {};
   }
@@ -132,20 +136,23 @@ class Chain {
 Result<NpuMemory> memory_of(const Chain& mode, const Chain& system, std::string_view key) {
   TRY_ASSIGN(const IniEntry* area, mode.required(key));
   if (area->value != "Axi0" && area->value != "Axi1") {
-    return error("{}:{}: '{}' must be Axi0 or Axi1, not '{}'.", mode.path(), area->line, key, area->value.substr(0, 40));
+    return error("{}:{}: '{}' must be Axi0 or Axi1, not '{}'.", mode.path(), area->line, key,
+                 area->value.substr(0, 40));
   }
   TRY_ASSIGN(const IniEntry* port, system.required(area->value == "Axi0" ? "axi0_port" : "axi1_port"));
   const auto memory = parse_memory(port->value);
   if (!memory) {
-    return error("{}:{}: '{}' must be Sram, Dram, OnChipFlash or OffChipFlash, not '{}'.", system.path(), port->line, port->key,
-                 port->value.substr(0, 40));
+    return error("{}:{}: '{}' must be Sram, Dram, OnChipFlash or OffChipFlash, not '{}'.", system.path(), port->line,
+                 port->key, port->value.substr(0, 40));
   }
   return *memory;
 }
 
 }  // namespace
 
-std::string_view config_text(const NpuOptions& options) { return options.config.empty() ? kVelaIni : std::string_view(options.config); }
+std::string_view config_text(const NpuOptions& options) {
+  return options.config.empty() ? kVelaIni : std::string_view(options.config);
+}
 
 std::string_view config_name(const NpuOptions& options) {
   if (options.config.empty()) return "vela.ini";
@@ -166,7 +173,8 @@ Result<NpuSystem> resolve_system(const NpuTarget& target, const NpuOptions& opti
   const std::string_view path = config_name(options);
   TRY_ASSIGN(const auto sections, parse_ini(config_text(options), path));
   NpuSystem system;
-  system.system_config = options.system_config.empty() ? target.default_system_config : std::string_view(options.system_config);
+  system.system_config =
+      options.system_config.empty() ? target.default_system_config : std::string_view(options.system_config);
   system.memory_mode = options.memory_mode.empty() ? target.default_memory_mode : std::string_view(options.memory_mode);
   TRY_ASSIGN(const Chain config, Chain::find(sections, path, "--system-config", kSystemPrefix, system.system_config));
   TRY_ASSIGN(const Chain mode, Chain::find(sections, path, "--memory-mode", kModePrefix, system.memory_mode));
@@ -184,10 +192,13 @@ Result<NpuSystem> resolve_system(const NpuTarget& target, const NpuOptions& opti
     system.constants = NpuMemory::OnChipFlash;
   }
   const auto refuse = [&](std::string_view what, NpuMemory memory, std::string_view allowed) {
-    return error("{}: the memory mode {} puts {} into {} of {}, but it must be {}. Choose another --memory-mode or --system-config.",
-                 path, system.memory_mode, what, memory_name(memory), system.system_config, allowed);
+    return error(
+        "{}: the memory mode {} puts {} into {} of {}, but it must be {}. Choose another --memory-mode or "
+        "--system-config.",
+        path, system.memory_mode, what, memory_name(memory), system.system_config, allowed);
   };
-  if (system.constants == NpuMemory::Sram) return refuse("constants", system.constants, "Dram, OnChipFlash or OffChipFlash");
+  if (system.constants == NpuMemory::Sram)
+    return refuse("constants", system.constants, "Dram, OnChipFlash or OffChipFlash");
   if (system.feature_maps != NpuMemory::Sram && system.feature_maps != NpuMemory::Dram) {
     return refuse("feature maps", system.feature_maps, "Sram or Dram");
   }
@@ -199,14 +210,15 @@ Result<NpuSystem> resolve_system(const NpuTarget& target, const NpuOptions& opti
   if (const IniEntry* size = mode.entry("arena_cache_size")) {
     const auto value = parse_number<int64_t>(size->value);
     if (!value || *value < 0 || *value > address_space) {
-      return error("{}:{}: arena_cache_size must be a number of bytes from 0 to {}, not '{}'.", path, size->line, address_space,
-                   size->value.substr(0, 40));
+      return error("{}:{}: arena_cache_size must be a number of bytes from 0 to {}, not '{}'.", path, size->line,
+                   address_space, size->value.substr(0, 40));
     }
     system.arena_cache_size = *value;
   }
   if (options.arena_cache_size) {
     if (*options.arena_cache_size > static_cast<uint64_t>(address_space)) {
-      return error("An arena cache of {} bytes is more than {} can address ({} bytes).", *options.arena_cache_size, target.name, address_space);
+      return error("An arena cache of {} bytes is more than {} can address ({} bytes).", *options.arena_cache_size,
+                   target.name, address_space);
     }
     system.arena_cache_size = static_cast<int64_t>(*options.arena_cache_size);
   }

@@ -1,6 +1,7 @@
-// vela.ini: which memories a system has and how fast they are, and where a memory mode puts constants, feature maps and staging.
-// Why parsed here: regor reads such text itself, but stops silently at the first line it does not understand. Both Vela's front end
-// and regor must agree on what a file says; what only one of them would accept is an error with a line number.
+// vela.ini: which memories a system has and how fast they are, and where a memory mode puts constants, feature maps and
+// staging.
+// Why parsed here: regor reads such text itself, but stops silently at the first line it does not understand. Both
+// Vela's front end and regor must agree on what a file says; what only one would accept is an error with a line number.
 #pragma once
 
 #include <string>

@@ -95,10 +95,12 @@ TEST(Config, reads_windows_line_ends) {
 TEST(Config, unknown_names_list_the_known_ones) {
   NpuOptions options = board();
   options.memory_mode = "Dedicated";
-  EXPECT_EQ(problem(options), "board.ini: there is no section [Memory_Mode.Dedicated]; --memory-mode can be one of Shared, Small.");
+  EXPECT_EQ(problem(options),
+            "board.ini: there is no section [Memory_Mode.Dedicated]; --memory-mode can be one of Shared, Small.");
   options = board();
   options.system_config = "Ethos_U55";
-  EXPECT_EQ(problem(options), "board.ini: there is no section [System_Config.Ethos_U55]; --system-config can be one of Board.");
+  EXPECT_EQ(problem(options),
+            "board.ini: there is no section [System_Config.Ethos_U55]; --system-config can be one of Board.");
   options.config.clear();
   EXPECT_NE(problem(options).find("Ethos_U55_Deep_Embedded, Ethos_U55_High_End_Embedded"), std::string::npos);
 }
@@ -107,13 +109,17 @@ TEST(Config, errors_have_line_numbers) {
   const auto message = [](std::string_view from, std::string_view to) { return problem(board(replaced(from, to))); };
   EXPECT_EQ(message("100e6", "fast"), "board.ini:3: 'core_clock' must be a positive number, not 'fast'.");
   EXPECT_EQ(message("100e6", "0"), "board.ini:3: 'core_clock' must be a positive number, not '0'.");
-  EXPECT_EQ(message("100e6", "100e6 ; slow"), "board.ini:3: 'core_clock' must be a positive number, not '100e6 ; slow'.");
-  EXPECT_EQ(message("length=32", "length=0"), "board.ini:7: 'Sram_burst_length' must be a whole number of at least 1, not '0'.");
+  EXPECT_EQ(message("100e6", "100e6 ; slow"),
+            "board.ini:3: 'core_clock' must be a positive number, not '100e6 ; slow'.");
+  EXPECT_EQ(message("length=32", "length=0"),
+            "board.ini:7: 'Sram_burst_length' must be a whole number of at least 1, not '0'.");
   EXPECT_EQ(message("axi0_port=Sram", "axi0_port=Ram"),
             "board.ini:4: 'axi0_port' must be Sram, Dram, OnChipFlash or OffChipFlash, not 'Ram'.");
   EXPECT_EQ(message("axi1_port=OffChipFlash\n", ""), "board.ini:2: [System_Config.Board] does not say 'axi1_port'.");
-  EXPECT_EQ(message("const_mem_area=Axi1", "const_mem_area=Axi2"), "board.ini:10: 'const_mem_area' must be Axi0 or Axi1, not 'Axi2'.");
-  EXPECT_EQ(message("size=1000", "size=-1"), "board.ini:15: arena_cache_size must be a number of bytes from 0 to 4294967296, not '-1'.");
+  EXPECT_EQ(message("const_mem_area=Axi1", "const_mem_area=Axi2"),
+            "board.ini:10: 'const_mem_area' must be Axi0 or Axi1, not 'Axi2'.");
+  EXPECT_EQ(message("size=1000", "size=-1"),
+            "board.ini:15: arena_cache_size must be a number of bytes from 0 to 4294967296, not '-1'.");
   EXPECT_EQ(message("; a board", "# a board"),
             "board.ini:1: write comments with ';'. regor does not know '#' and would ignore the rest of the file.");
   EXPECT_EQ(message("; a board", "a=1"), "board.ini:1: 'a' stands before the first section.");
@@ -130,7 +136,8 @@ TEST(Config, errors_have_line_numbers) {
 TEST(Config, inherits_only_what_regor_can_follow) {
   const auto message = [](std::string_view to) { return problem(board(replaced("inherit=Memory_Mode.Shared", to))); };
   for (std::string_view parent : {"Memory_Mode.Small", "Memory_Mode.Later", "System_Config.Board", ""}) {
-    EXPECT_NE(message("inherit=" + std::string(parent)).find("board.ini:14: [Memory_Mode.Small] inherits from"), std::string::npos)
+    EXPECT_NE(message("inherit=" + std::string(parent)).find("board.ini:14: [Memory_Mode.Small] inherits from"),
+              std::string::npos)
         << parent;
   }
   EXPECT_EQ(message("cache_mem_area=Axi0\ninherit=Memory_Mode.Shared"),
@@ -138,8 +145,11 @@ TEST(Config, inherits_only_what_regor_can_follow) {
 }
 
 TEST(Config, refuses_memories_that_cannot_do_it) {
-  EXPECT_NE(problem(board(replaced("arena_mem_area=Axi0", "arena_mem_area=Axi1"))).find("feature maps into OffChipFlash"), std::string::npos);
-  EXPECT_NE(problem(board(replaced("cache_mem_area=Axi0", "cache_mem_area=Axi1"))).find("the cache into OffChipFlash"), std::string::npos);
+  EXPECT_NE(
+      problem(board(replaced("arena_mem_area=Axi0", "arena_mem_area=Axi1"))).find("feature maps into OffChipFlash"),
+      std::string::npos);
+  EXPECT_NE(problem(board(replaced("cache_mem_area=Axi0", "cache_mem_area=Axi1"))).find("the cache into OffChipFlash"),
+            std::string::npos);
   NpuOptions options = board();
   options.arena_cache_size = (uint64_t{1} << 32) + 1;
   EXPECT_NE(problem(options).find("more than ethos-u55-128 can address"), std::string::npos);
@@ -165,9 +175,11 @@ TEST(Compile, bad_options_are_found_without_compiling) {
 TEST(Compile, rubbish_is_refused_and_kept) {
   NpuOptions options;
   options.reproducer_dir = testing::TempDir() + "swoop-rubbish";
-  const auto program = compile_npu(bytes_of("this is no TOSA file"), *parse_target("ethos-u55-128"), options, "../region 0");
+  const auto program =
+      compile_npu(bytes_of("this is no TOSA file"), *parse_target("ethos-u55-128"), options, "../region 0");
   ASSERT_FALSE(program);
-  EXPECT_NE(program.error().message.find("while compiling ___region_0 for ethos-u55-128"), std::string::npos) << program.error().message;
+  EXPECT_NE(program.error().message.find("while compiling ___region_0 for ethos-u55-128"), std::string::npos)
+      << program.error().message;
   EXPECT_NE(program.error().message.find(options.reproducer_dir + "/___region_0.tosa"), std::string::npos);
 }
 

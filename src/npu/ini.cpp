@@ -21,9 +21,10 @@ bool is_key(std::string_view text) {
 }  // namespace
 
 Result<std::vector<IniSection>> parse_ini(std::string_view text, std::string_view path) {
-  constexpr size_t kMaxSize = 1 << 20;  // Vela's own file has 8 KiB
+  constexpr size_t kMaxSize = 1 << 16;  // Vela's own file has 8 KiB; the searches below are plain loops
   if (text.size() > kMaxSize) return error("{}: {} bytes are too many for a configuration file.", path, text.size());
-  if (text.find('\0') != std::string_view::npos) return error("{}: this is a binary file, not a configuration file.", path);
+  if (text.find('\0') != std::string_view::npos)
+    return error("{}: this is a binary file, not a configuration file.", path);
 
   std::vector<IniSection> sections;
   int line_number = 0;
@@ -36,15 +37,18 @@ Result<std::vector<IniSection>> parse_ini(std::string_view text, std::string_vie
 
     if (line.empty() || line.front() == ';') continue;
     if (line.front() == '#') {
-      return error("{}:{}: write comments with ';'. regor does not know '#' and would ignore the rest of the file.", path, line_number);
+      return error("{}:{}: write comments with ';'. regor does not know '#' and would ignore the rest of the file.",
+                   path, line_number);
     }
     if (raw.front() == ' ' || raw.front() == '\t') {
-      return error("{}:{}: the line starts with a space, which makes it part of the line before. Remove the space.", path, line_number);
+      return error("{}:{}: the line starts with a space, which makes it part of the line before. Remove the space.",
+                   path, line_number);
     }
     if (line.front() == '[') {
       if (line.back() != ']' || line.size() < 3) return error("{}:{}: a section looks like [Name].", path, line_number);
       const std::string_view name = line.substr(1, line.size() - 2);
-      if (name.find_first_of("[]") != std::string_view::npos) return error("{}:{}: a section looks like [Name].", path, line_number);
+      if (name.find_first_of("[]") != std::string_view::npos)
+        return error("{}:{}: a section looks like [Name].", path, line_number);
       for (const IniSection& other : sections) {
         if (other.name == name) {
           return error("{}:{}: the section [{}] was already given in line {}.", path, line_number, name, other.line);
@@ -56,7 +60,8 @@ Result<std::vector<IniSection>> parse_ini(std::string_view text, std::string_vie
     const size_t equals = line.find('=');
     const std::string_view key = trim(line.substr(0, equals));
     if (equals == std::string_view::npos || !is_key(key)) {
-      return error("{}:{}: expected a section [Name], a line key=value or a comment, not '{}'.", path, line_number, line.substr(0, 60));
+      return error("{}:{}: expected a section [Name], a line key=value or a comment, not '{}'.", path, line_number,
+                   line.substr(0, 60));
     }
     if (sections.empty()) return error("{}:{}: '{}' stands before the first section.", path, line_number, key);
     for (const IniEntry& other : sections.back().entries) {

@@ -22,7 +22,8 @@
 namespace swoop {
 namespace {
 
-// What the child leaves in the shared file: this byte, then the bytes or the text. Written last, so a crash on the way leaves Nothing.
+// What the child leaves in the shared file: this byte, then the bytes or the text. Written last, so a crash on the way
+// leaves Nothing.
 enum class Outcome : uint8_t { Nothing = 0, Bytes = 1, Exception = 2, OutOfMemory = 3 };
 constexpr off_t kPayloadOffset = 8;
 
@@ -60,7 +61,8 @@ uint64_t memory_limit(const IsolationLimits& limits) {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * page_size() / 4 * 3;
 }
 
-// RLIMIT_AS counts everything mapped, and the parent may have mapped terabytes (AddressSanitizer, PyTorch): the limit goes on top.
+// RLIMIT_AS counts everything mapped, and the parent may have mapped terabytes (AddressSanitizer, PyTorch): the limit
+// goes on top.
 void limit_memory(uint64_t bytes) {
   char text[64] = {};
   const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -73,8 +75,8 @@ void limit_memory(uint64_t bytes) {
   setrlimit(RLIMIT_AS, &wanted);
 }
 
-// The child must die quietly and first: no signal handlers of the parent, no core file, no words on its terminal, chosen before the
-// parent when the machine runs out of memory, and gone when the parent is.
+// The child must die quietly and first: no signal handlers of the parent, no core file, no words on its terminal,
+// chosen before the parent when the machine runs out of memory, and gone when the parent is.
 void become_child(const IsolationLimits& limits) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGPIPE}) signal(number, SIG_DFL);
@@ -114,7 +116,8 @@ std::string signal_name(int number) {
 
 Result<Buffer> read_outcome(int fd, const IsolationLimits& limits) {
   struct stat info {};
-  if (fstat(fd, &info) != 0 || info.st_size < static_cast<off_t>(kPayloadOffset)) return error("ended without a result");
+  if (fstat(fd, &info) != 0 || info.st_size < static_cast<off_t>(kPayloadOffset))
+    return error("ended without a result");
   Buffer content(static_cast<size_t>(info.st_size));
   for (size_t done = 0; done < content.size();) {
     const ssize_t size = pread(fd, content.data() + done, content.size() - done, static_cast<off_t>(done));

@@ -1,5 +1,6 @@
-// The small process that forks children for run_isolated(). A call travels as one packet with two files: the bytes and the place for
-// the result. The child is cloned with CLONE_PARENT, so it is a child of the asking process, which waits for it as for its own.
+// The small process that forks children for run_isolated(). A call travels as one packet with two files: the bytes and
+// the place for the result. The child is cloned with CLONE_PARENT, so it is a child of the asking process, which waits
+// for it as for its own.
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -61,7 +62,8 @@ bool receive_packet(int socket, Packet& packet, int (&numbers)[kFiles]) {
     size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   } while (size < 0 && errno == EINTR);
   const cmsghdr* control = CMSG_FIRSTHDR(&message);
-  if (size != static_cast<ssize_t>(sizeof(packet)) || !control || control->cmsg_len != CMSG_LEN(sizeof(numbers))) return false;
+  if (size != static_cast<ssize_t>(sizeof(packet)) || !control || control->cmsg_len != CMSG_LEN(sizeof(numbers)))
+    return false;
   memcpy(numbers, CMSG_DATA(control), sizeof(numbers));
   return true;
 }
@@ -75,7 +77,8 @@ bool receive_packet(int socket, Packet& packet, int (&numbers)[kFiles]) {
   while (receive_packet(socket, packet, files)) {
     const auto size = packet.head_size + packet.tail_size;
     // fork() itself cannot say CLONE_PARENT. No threads here, so there is no lock that it would have to prepare.
-    const auto child = static_cast<pid_t>(syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+    const auto child =
+        static_cast<pid_t>(syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
     if (child == 0) {
       signal(SIGINT, SIG_DFL);
       // One byte more, which is never read, because an empty mapping is an error.
@@ -94,7 +97,7 @@ bool receive_packet(int socket, Packet& packet, int (&numbers)[kFiles]) {
 struct Server {
   std::mutex mutex;
   int socket = -1;
-  pid_t process = -1;
+  pid_t server = -1;
   pid_t owner = -1;  // a fork of this process inherits the socket, but children would not be its own
 };
 
@@ -133,7 +136,7 @@ void start_isolation_server() {
     return;
   }
   state.socket = pair[0];
-  state.process = child;
+  state.server = child;
   state.owner = getpid();
 }
 
@@ -142,9 +145,9 @@ void stop_isolation_server() {
   const std::lock_guard lock(state.mutex);
   if (state.owner != getpid()) return;
   if (state.socket >= 0) close(state.socket);  // on which the server ends
-  while (waitpid(state.process, nullptr, 0) < 0 && errno == EINTR) {
+  while (waitpid(state.server, nullptr, 0) < 0 && errno == EINTR) {
   }
-  state.socket = state.process = state.owner = -1;
+  state.socket = state.server = state.owner = -1;
 }
 
 int fork_from_server(const IsolatedCall& call, Bytes head, Bytes tail, int result_fd) {

@@ -1,5 +1,5 @@
-// A call and a program as bytes, for the way to the child that runs regor and back. Both are the same build, so the form is free; the
-// reader still checks every length, because the child ran code that may have damaged its own memory.
+// A call and a program as bytes, for the way to the child that runs regor and back. Both are the same build, so the
+// form is free; the reader still checks every length, because the child ran code that may have damaged its own memory.
 #include "npu/regor.h"
 
 namespace swoop {

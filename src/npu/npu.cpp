@@ -31,15 +31,17 @@ Buffer compile_in_child(Bytes call_bytes, Bytes tosa) {
 std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (char c : text) {
-    if (c == '\'') out += "'\\''";
-    else out += c;
+    if (c == '\'')
+      out += "'\\''";
+    else
+      out += c;
   }
   return out + "'";
 }
 
 // Keeps the .tosa, the config and the `vela` command line that shows the same thing without this program.
-Result<std::string> keep_reproducer(Bytes tosa, const NpuTarget& target, const NpuOptions& options, const NpuSystem& system,
-                                    std::string_view region) {
+Result<std::string> keep_reproducer(Bytes tosa, const NpuTarget& target, const NpuOptions& options,
+                                    const NpuSystem& system, std::string_view region) {
   std::string folder = options.reproducer_dir;
   if (folder.empty()) {
     const char* temporary = getenv("TMPDIR");
@@ -53,11 +55,12 @@ Result<std::string> keep_reproducer(Bytes tosa, const NpuTarget& target, const N
   const std::string ini = folder + "/vela.ini";
   TRY(write_file(ini, config_text(options)));
   std::string command = fmt::format(
-      "vela --accelerator-config={} --config={} --system-config={} --memory-mode={} --optimise={} --output-format=raw", target.name,
-      shell_quoted(ini), shell_quoted(system.system_config), shell_quoted(system.memory_mode),
+      "vela --accelerator-config={} --config={} --system-config={} --memory-mode={} --optimise={} --output-format=raw",
+      target.name, shell_quoted(ini), shell_quoted(system.system_config), shell_quoted(system.memory_mode),
       options.optimise == Optimise::Size ? "Size" : "Performance");
   if (options.arena_cache_size) command += fmt::format(" --arena-cache-size={}", *options.arena_cache_size);
-  command += fmt::format(" --verbose-performance --output-dir={} {}\n", shell_quoted(folder + "/output"), shell_quoted(file));
+  command +=
+      fmt::format(" --verbose-performance --output-dir={} {}\n", shell_quoted(folder + "/output"), shell_quoted(file));
   TRY(write_file(folder + "/vela.sh", command));
   return file;
 }
@@ -66,7 +69,8 @@ Result<std::string> keep_reproducer(Bytes tosa, const NpuTarget& target, const N
 std::string plain_name(std::string_view region) {
   std::string out;
   for (char c : region.substr(0, 64)) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+    const bool plain =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
     out += plain ? c : '_';
   }
   return out.empty() ? "region" : out;
@@ -78,8 +82,9 @@ Result<void> check_sizes(const NpuProgram& program, std::string_view region) {
   for (NpuMemory memory : {NpuMemory::Sram, NpuMemory::Dram}) {
     const auto& estimate = program.estimates->memory(memory);
     if (estimate && estimate->bytes_used > kLargest) {
-      return error("{} needs {} bytes of {}; the program format has room for 2 GiB. Use smaller inputs or split the model.", region,
-                   estimate->bytes_used, memory_name(memory));
+      return error(
+          "{} needs {} bytes of {}; the program format has room for 2 GiB. Use smaller inputs or split the model.",
+          region, estimate->bytes_used, memory_name(memory));
     }
   }
   return {};
@@ -89,12 +94,15 @@ Result<void> check_sizes(const NpuProgram& program, std::string_view region) {
 
 void prepare_npu() { start_isolation_server(); }
 
-Result<NpuProgram> compile_npu(Bytes tosa, const NpuTarget& target, const NpuOptions& options, std::string_view region) {
+Result<NpuProgram> compile_npu(Bytes tosa, const NpuTarget& target, const NpuOptions& options,
+                               std::string_view region) {
   TRY(check_npu_options(target, options));
   TRY_ASSIGN(const NpuSystem system, resolve_system(target, options));
   const std::string name = plain_name(region);
-  const RegorCall call{target, system, system_text(target, system, config_text(options)), options_text(options, system)};
-  const auto message = run_isolated(compile_in_child, encode_call(call), tosa, {options.timeout_seconds, options.memory_limit});
+  const RegorCall call{target, system, system_text(target, system, config_text(options)),
+                       options_text(options, system)};
+  const auto message =
+      run_isolated(compile_in_child, encode_call(call), tosa, {options.timeout_seconds, options.memory_limit});
 
   std::string cause;
   if (!message) {
@@ -109,8 +117,9 @@ Result<NpuProgram> compile_npu(Bytes tosa, const NpuTarget& target, const NpuOpt
     cause = fmt::format("refused the graph ({})", text_of(Bytes(*message).first(message->size() - 1)));
   }
   const auto kept = keep_reproducer(tosa, target, options, system, name);
-  const std::string where = kept ? fmt::format("the TOSA file that does it is kept at {}", *kept)
-                                 : fmt::format("the TOSA file that does it could not be kept: {}", kept.error().message);
+  const std::string where = kept
+                                ? fmt::format("the TOSA file that does it is kept at {}", *kept)
+                                : fmt::format("the TOSA file that does it could not be kept: {}", kept.error().message);
   return error("regor {} while compiling {} for {}; {}.", cause, name, target.name, where);
 }
 

@@ -1,6 +1,6 @@
 // TOSA -> NPU program: the call into regor, the C++ core of Arm's Vela.
-// Why so careful: regor throws through its C interface, crashes on some legal graphs, and its contexts collide when two threads
-// compile. So every compile runs in a forked child; whatever happens there comes back as a value or as an Error.
+// Why so careful: regor throws through its C interface, crashes on some legal graphs, and its contexts collide when two
+// threads compile. So every compile runs in a forked child; whatever happens there comes back as a value or an Error.
 // Invariant: the program equals, byte for byte, what the `vela` command makes of the same file with the same flags.
 #pragma once
 
@@ -23,11 +23,11 @@ Result<Optimise> parse_optimise(std::string_view name);
 struct NpuOptions {
   std::string system_config;  // section names of the config; empty = the target's default
   std::string memory_mode;
-  std::string config;         // text in vela.ini format; empty = the vela.ini that comes with Vela
-  std::string config_path;    // where `config` came from: for messages and for the reproducer's command line
+  std::string config;       // text in vela.ini format; empty = the vela.ini that comes with Vela
+  std::string config_path;  // where `config` came from: for messages and for the reproducer's command line
   Optimise optimise = Optimise::Performance;
   std::optional<uint64_t> arena_cache_size;  // bytes; nullopt = what the memory mode says
-  double timeout_seconds = 900;              // regor is stopped and reported after this; the slowest zoo region takes under 10 s
+  double timeout_seconds = 900;              // regor is stopped and reported after this; 8,000 operators take it 3 s
   uint64_t memory_limit = 0;                 // bytes regor may take; 0 = three quarters of the machine's memory
   std::string reproducer_dir;                // where a failing region's .tosa is kept; empty = a new folder in $TMPDIR
 };
@@ -39,8 +39,8 @@ Result<std::vector<std::string>> memory_modes(const NpuOptions& options);
 // Checks config, names and sizes without compiling, so that the driver can complain before the long work.
 Result<void> check_npu_options(const NpuTarget& target, const NpuOptions& options);
 
-// Optional; call it first thing in main(), before threads and large memory: it forks the small process from which every compile is
-// forked (1 ms instead of 1 ms per 30 MB in use). Without it compile_npu forks this process.
+// Optional; call it first thing in main(), before threads and large memory: it forks the small process from which every
+// compile is forked (1 ms instead of 1 ms per 30 MB in use). Without it compile_npu forks this process.
 void prepare_npu();
 
 // `region` names the region in messages and in the reproducer ("region0"). Callable from several threads at once.

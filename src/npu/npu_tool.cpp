@@ -1,12 +1,13 @@
-// npu_tool FILE.tosa TARGET OUT_DIR [--system-config X] [--memory-mode X] [--config FILE] [--optimise X] [--arena-cache-size N]
+// npu_tool FILE.tosa TARGET OUT_DIR [--system-config X] [--memory-mode X] [--config FILE] [--optimise X]
+// [--arena-cache-size N]
 //          [--timeout S] [--repeat N] [--threads N]
-// Compiles and writes the program in pieces that a Python test can compare with Vela's: commands.bin, weights.bin, blob.bin,
-// layers.csv and program.json. Prints the error and ends with 1 when there is one.
+// Compiles and writes the program in pieces that a Python test can compare with Vela's: commands.bin, weights.bin,
+// blob.bin, layers.csv and program.json. Prints the error and ends with 1 when there is one.
+#include <fmt/ranges.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
-
-#include <fmt/ranges.h>
 
 #include "npu/npu.h"
 #include "support/file.h"
@@ -18,8 +19,8 @@ namespace {
 std::string json(const std::vector<NpuTensor>& tensors) {
   std::vector<std::string> items;
   for (const NpuTensor& t : tensors) {
-    items.push_back(fmt::format(R"({{"shape": [{}], "elem_size": {}, "region": {}, "offset": {}}})", fmt::join(t.shape, ", "),
-                                t.elem_size, t.region, t.offset));
+    items.push_back(fmt::format(R"({{"shape": [{}], "elem_size": {}, "region": {}, "offset": {}}})",
+                                fmt::join(t.shape, ", "), t.elem_size, t.region, t.offset));
   }
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
@@ -30,16 +31,17 @@ std::string json(const Estimates& e) {
     if (!e.memories[i]) continue;
     const MemoryEstimate& m = *e.memories[i];
     memories.push_back(fmt::format(
-        R"("{}": {{"bytes_used": {}, "access_cycles": {}, "feature_map_read_bytes": {}, "feature_map_write_bytes": {}, )"
-        R"("weight_read_bytes": {}, "weight_write_bytes": {}, "total_bytes": {}}})",
-        memory_name(static_cast<NpuMemory>(i)), m.bytes_used, m.access_cycles, m.feature_map_read_bytes, m.feature_map_write_bytes,
-        m.weight_read_bytes, m.weight_write_bytes, m.total_bytes));
+        R"("{}": {{"bytes_used": {}, "access_cycles": {}, "feature_map_read_bytes": {}, "feature_map_write_bytes": {})"
+        R"(, "weight_read_bytes": {}, "weight_write_bytes": {}, "total_bytes": {}}})",
+        memory_name(static_cast<NpuMemory>(i)), m.bytes_used, m.access_cycles, m.feature_map_read_bytes,
+        m.feature_map_write_bytes, m.weight_read_bytes, m.weight_write_bytes, m.total_bytes));
   }
   std::vector<int> sources;
   for (const Layer& layer : e.layers) sources.push_back(layer.tosa_index.value_or(-1));
   return fmt::format(
-      R"({{"macs": {}, "npu_cycles": {}, "total_cycles": {}, "clock_hz": {}, "inference_ms": {}, "arena_cache_size": {}, )"
-      R"("original_weight_bytes": {}, "encoded_weight_bytes": {}, "operations": {}, "operations_after_cascading": {}, )"
+      R"({{"macs": {}, "npu_cycles": {}, "total_cycles": {}, "clock_hz": {}, "inference_ms": {})"
+      R"(, "arena_cache_size": {}, "original_weight_bytes": {}, "encoded_weight_bytes": {}, "operations": {})"
+      R"(, "operations_after_cascading": {}, )"
       R"("weights_memory": "{}", "feature_map_memory": "{}", "memories": {{{}}}, "tosa_index": [{}]}})",
       e.macs, e.npu_cycles, e.total_cycles, e.clock_hz, e.inference_ms, e.arena_cache_size, e.original_weight_bytes,
       e.encoded_weight_bytes, e.operations, e.operations_after_cascading, memory_name(e.weights_memory),
@@ -102,12 +104,13 @@ Result<void> run(int argc, char** argv) {
   TRY(write_file(folder + "/weights.bin", program.weights));
   TRY(write_file(folder + "/blob.bin", blob));
   TRY(write_file(folder + "/layers.csv", layers_csv(*program.estimates)));
-  TRY(write_file(folder + "/program.json",
-                 fmt::format(R"({{"weight_region": {}, "scratch_size": {}, "scratch_region": {}, "scratch_fast_size": {}, )"
-                             R"("scratch_fast_region": {}, "inputs": {}, "outputs": {}, "variables": {}, "estimates": {}}})",
-                             program.weight_region, program.scratch_size, program.scratch_region, *program.scratch_fast_size,
-                             program.scratch_fast_region, json(program.inputs), json(program.outputs), json(program.variables),
-                             json(*program.estimates))));
+  TRY(write_file(
+      folder + "/program.json",
+      fmt::format(R"({{"weight_region": {}, "scratch_size": {}, "scratch_region": {}, "scratch_fast_size": {}, )"
+                  R"("scratch_fast_region": {}, "inputs": {}, "outputs": {}, "variables": {}, "estimates": {}}})",
+                  program.weight_region, program.scratch_size, program.scratch_region, *program.scratch_fast_size,
+                  program.scratch_fast_region, json(program.inputs), json(program.outputs), json(program.variables),
+                  json(*program.estimates))));
   return {};
 }
 

@@ -1,11 +1,11 @@
 #include "npu/regor.h"
 
 #include <regor.h>
-#include <regor_interface.hpp>
 
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <regor_interface.hpp>
 #include <stdexcept>
 
 namespace swoop {
@@ -76,9 +76,7 @@ void read_blob(Bytes blob, NpuProgram& program) {
     return Buffer(payload.begin(), payload.begin() + size);
   };
   switch (header.type) {
-    case Header::RAW_TENSOR_TYPE_COMMAND_STREAM:
-      program.commands = take(header.tensor.command_stream.size);
-      break;
+    case Header::RAW_TENSOR_TYPE_COMMAND_STREAM: program.commands = take(header.tensor.command_stream.size); break;
     case Header::RAW_TENSOR_TYPE_READ_ONLY:
       program.weights = take(header.tensor.read_only.size);
       program.weight_region = header.tensor.read_only.region;
@@ -202,7 +200,8 @@ std::string text(const Row& row, std::string_view column, std::string_view other
   return std::string(found != row.end() ? std::string_view(found->second) : otherwise);
 }
 
-// Layers from the tables `perf` (one row per scheduled operation) and `source` (TOSA operators; ext_key is the position).
+// Layers from the tables `perf` (one row per scheduled operation) and `source` (TOSA operators; ext_key is the
+// position).
 std::vector<Layer> read_layers(regor_context_t context, const NpuTarget& target) {
   regor::IRegorReporting* reporting = regor_get_reporting_interface(context);
   regor::IDatabase* database = reporting ? reporting->OptimiserDatabase() : nullptr;
@@ -257,7 +256,8 @@ std::string options_text(const NpuOptions& options, const NpuSystem& system) {
   // enable_db only adds the tables that the layers are read from; the other values are the command's defaults.
   return fmt::format(
       "\n[compiler]\nenable_db=true\noutput_format=Raw\ncop_format=COP1\n"
-      "\n[scheduler]\noptimize={}\narena_size_limit={}\ndisable_feature=\ncpu_tensor_alignment=16\ntensor_allocator=HillClimb\n"
+      "\n[scheduler]\noptimize={}\narena_size_limit={}\ndisable_feature=\ncpu_tensor_alignment=16\ntensor_allocator="
+      "HillClimb\n"
       "\n[graph]\nsoftmax_int16_neg_exp_range=10.0\n",
       options.optimise == Optimise::Size ? "Size" : "Performance", system.arena_cache_size);
 }
@@ -280,7 +280,8 @@ Result<NpuProgram> call_regor(Bytes tosa, const RegorCall& call) {
   if (!regor_set_compiler_options(context.id(), compiler_options.c_str(), compiler_options.size())) {
     return said("it does not understand its options");
   }
-  if (!regor_compile(context.id(), REGOR_INPUTFORMAT_TOSA, tosa.data(), tosa.size(), nullptr)) return said("it gives no reason");
+  if (!regor_compile(context.id(), REGOR_INPUTFORMAT_TOSA, tosa.data(), tosa.size(), nullptr))
+    return said("it gives no reason");
 
   NpuProgram program;
   regor::IRegorBlob* blob = nullptr;

@@ -23,7 +23,8 @@ struct RegorCall {
 Buffer encode_call(const RegorCall& call);
 Result<RegorCall> decode_call(Bytes bytes);
 
-// Error: what regor says about the graph. Throws what regor throws. One call per process: regor's contexts are not thread-safe.
+// Error: what regor says about the graph. Throws what regor throws. One call per process: regor's contexts are not
+// thread-safe.
 Result<NpuProgram> call_regor(Bytes tosa, const RegorCall& call);
 
 // A program as bytes for the way from the child to its parent. decode_program returns an error when they are damaged.

@@ -1,6 +1,6 @@
 // The block format of the delegate (executorch 1.5.1, backends/arm: arm_vela.py writes it, VelaBinStream.cpp reads it).
-// A block is a 16-byte name, a uint32 payload size, a byte that says whether the payload is only the key of data kept elsewhere,
-// 11 zero bytes, then the payload, zero-padded to 16 bytes.
+// A block is a 16-byte name, a uint32 payload size, a byte that says whether the payload is only the key of data kept
+// elsewhere, 11 zero bytes, then the payload, zero-padded to 16 bytes.
 #include <algorithm>
 #include <limits>
 
@@ -33,8 +33,10 @@ Result<Buffer> pack_tensors(std::string_view what, const std::vector<NpuTensor>&
   append(out, static_cast<int32_t>(tensors.size()));
   for (const NpuTensor& tensor : tensors) {
     if (tensor.offset < 0 || tensor.offset > std::numeric_limits<int32_t>::max()) {
-      return error("One of the region's {} lies {} bytes into its arena; the program format has room for 2 GiB. Split the model.",
-                   what, tensor.offset);
+      return error(
+          "One of the region's {} lies {} bytes into its arena; the program format has room for 2 GiB. Split the "
+          "model.",
+          what, tensor.offset);
     }
     for (int32_t dim : tensor.shape) append(out, dim);
     append(out, tensor.elem_size);
@@ -68,7 +70,8 @@ Result<Block> read_block(Bytes blob, size_t& offset) {
     return error("The NPU program has a block without a readable name at byte {}.", offset);
   }
   if (!contains(blob, offset + kHeaderSize, padded(size))) {
-    return error("The NPU program's block '{}' at byte {} claims {} bytes, more than the program has.", name, offset, size);
+    return error("The NPU program's block '{}' at byte {} claims {} bytes, more than the program has.", name, offset,
+                 size);
   }
   if (external == 1) {
     return error("The NPU program keeps its block '{}' in a separate data file, which cannot be read here.", name);
@@ -111,7 +114,8 @@ Result<void> check_tensors(std::string_view what, const std::vector<NpuTensor>& 
     if (tensor.elem_size < 1 || tensor.elem_size > 8) {
       return error("{} {} of the NPU program has elements of {} bytes.", what, i, tensor.elem_size);
     }
-    // scratch_size is below 2^32 and every factor below 2^31, so the product cannot overflow before it is found too large.
+    // scratch_size is below 2^32 and every factor below 2^31, so the product cannot overflow before it is found too
+    // large.
     uint64_t size = static_cast<uint64_t>(tensor.elem_size);
     for (int32_t dim : tensor.shape) {
       if (dim < 1) return error("{} {} of the NPU program has a dimension of {}.", what, i, dim);
@@ -135,7 +139,8 @@ int64_t NpuTensor::byte_size() const {
 
 Result<Buffer> pack(const NpuProgram& program) {
   if (!program.variables.empty()) {
-    return error("The NPU program has {} variables, for which the program format has no place.", program.variables.size());
+    return error("The NPU program has {} variables, for which the program format has no place.",
+                 program.variables.size());
   }
   TRY(check_size("command stream", program.commands.size()));
   TRY(check_size("weights", program.weights.size()));
@@ -145,7 +150,8 @@ Result<Buffer> pack(const NpuProgram& program) {
   const auto scratch_size = static_cast<uint32_t>(program.scratch_size);
 
   Buffer out;
-  out.reserve(7 * (kHeaderSize + kAlignment) + program.commands.size() + program.weights.size() + inputs.size() + outputs.size());
+  out.reserve(7 * (kHeaderSize + kAlignment) + program.commands.size() + program.weights.size() + inputs.size() +
+              outputs.size());
   append_block(out, kFirst, {});
   append_block(out, "cmd_data", program.commands);
   append_block(out, "weight_data", program.weights);
@@ -159,7 +165,8 @@ Result<Buffer> pack(const NpuProgram& program) {
 Result<NpuProgram> unpack(Bytes blob) {
   size_t offset = 0;
   TRY_ASSIGN(const Block first, read_block(blob, offset));
-  if (first.name != kFirst) return error("This is no NPU program: it starts with '{}' instead of '{}'.", first.name, kFirst);
+  if (first.name != kFirst)
+    return error("This is no NPU program: it starts with '{}' instead of '{}'.", first.name, kFirst);
   if (!first.payload.empty()) return error("The NPU program's first block is not empty.");
 
   std::optional<Bytes> commands, weights, scratch, inputs, outputs;

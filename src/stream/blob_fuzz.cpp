@@ -8,6 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto packed = swoop::pack(*program);
   CHECK(packed.has_value(), "{}", packed.error().message);
   const auto again = swoop::unpack(*packed);
-  CHECK(again.has_value() && again->inputs == program->inputs && again->commands == program->commands, "another program");
+  CHECK(again.has_value() && again->inputs == program->inputs && again->commands == program->commands,
+        "another program");
   return 0;
 }

@@ -44,17 +44,17 @@ int64_t Estimates::flash_bytes() const {
 
 std::string layers_csv(const Estimates& estimates) {
   std::string csv =
-      "Original Operator,NNG Operator,Target,Staging Usage,Peak% (Staging),Op Cycles,Network% (cycles),NPU,SRAM AC,DRAM AC,"
+      "Original Operator,NNG Operator,Target,Staging Usage,Peak% (Staging),Op Cycles,Network% (cycles),NPU,SRAM "
+      "AC,DRAM AC,"
       "OnFlash AC,OffFlash AC,MAC Count,Network% (MAC),Util% (MAC),Name\n";
   for (const Layer& layer : estimates.layers) {
     const auto& access = layer.access_cycles;
-    csv += fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", layer.tosa_op, layer.npu_op,
-        layer.npu_op == "Passthrough" ? "CPU" : "NPU", layer.staging_bytes,
-        estimates.staging_memory ? percentage(layer.staging_bytes, estimates.staging_peak_bytes) : "NaN", layer.cycles,
-        percentage(layer.cycles, estimates.total_cycles), layer.npu_cycles, access[0], access[1], access[2], access[3],
-        layer.macs, percentage(layer.macs, estimates.macs), percentage(layer.macs, layer.cycles * estimates.macs_per_cycle),
-        layer.name);
+    csv += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", layer.tosa_op, layer.npu_op,
+                       layer.npu_op == "Passthrough" ? "CPU" : "NPU", layer.staging_bytes,
+                       estimates.staging_memory ? percentage(layer.staging_bytes, estimates.staging_peak_bytes) : "NaN",
+                       layer.cycles, percentage(layer.cycles, estimates.total_cycles), layer.npu_cycles, access[0],
+                       access[1], access[2], access[3], layer.macs, percentage(layer.macs, estimates.macs),
+                       percentage(layer.macs, layer.cycles * estimates.macs_per_cycle), layer.name);
   }
   return csv;
 }

@@ -1,7 +1,8 @@
-// The finished NPU program as a type: what regor made of one region, the block format in which the device runtime finds it inside a
-// .pte (executorch's `vela_bin_stream`), its estimated cost, and the names of the NPUs.
+// The finished NPU program as a type: what regor made of one region, the block format in which the device runtime finds
+// it inside a .pte (executorch's `vela_bin_stream`), its estimated cost, and the names of the NPUs.
 // Why here: npu/ makes it, emit/, run/ and report/ read it, and none of them may see another.
-// Invariants: an NpuProgram from compile_npu() or unpack() has every tensor inside its memory area; a figure nobody knows is nullopt.
+// Invariants: an NpuProgram from compile_npu() or unpack() has every tensor inside its memory area; a figure nobody
+// knows is nullopt.
 #pragma once
 
 #include <array>
@@ -17,15 +18,15 @@
 
 namespace swoop {
 
-// ---- NPUs ----------------------------------------------------------------------------------------------------------------------
+// ---- NPUs ----
 
 enum class NpuFamily { U55, U65, U85 };
 
 struct NpuTarget {
   std::string_view name;  // "ethos-u55-128"
   NpuFamily family;
-  int macs;               // per cycle, all cores together: the number in the name
-  int cores;              // 2 for ethos-u65-512, else 1
+  int macs;                                // per cycle, all cores together: the number in the name
+  int cores;                               // 2 for ethos-u65-512, else 1
   std::string_view default_system_config;  // sections of vela.ini
   std::string_view default_memory_mode;
 };
@@ -39,7 +40,7 @@ Result<NpuTarget> parse_target(std::string_view name);
 // "Ethos-U55"
 std::string_view family_name(NpuFamily family);
 
-// ---- estimates -----------------------------------------------------------------------------------------------------------------
+// ---- estimates ----
 
 // The memories a vela.ini can name.
 enum class NpuMemory { Sram, Dram, OnChipFlash, OffChipFlash };
@@ -53,21 +54,21 @@ struct MemoryEstimate {
   int64_t feature_map_write_bytes = 0;
   int64_t weight_read_bytes = 0;
   int64_t weight_write_bytes = 0;
-  int64_t total_bytes = 0;    // all traffic, scales and look-up tables included
+  int64_t total_bytes = 0;  // all traffic, scales and look-up tables included
 };
 
 // One scheduled operation. Operations fused into or chained behind another follow it with zero cycles.
 struct Layer {
-  std::string name;                // the TOSA tensor it writes
-  std::string tosa_op;             // "CONV2D", as regor spells the source operator
-  std::string npu_op;              // "Conv2D"
-  std::optional<int> tosa_index;   // position of the source operator in its TOSA block
-  int64_t cycles = 0;              // max of NPU cycles and the busiest memory
+  std::string name;               // the TOSA tensor it writes
+  std::string tosa_op;            // "CONV2D", as regor spells the source operator
+  std::string npu_op;             // "Conv2D"
+  std::optional<int> tosa_index;  // position of the source operator in its TOSA block
+  int64_t cycles = 0;             // max of NPU cycles and the busiest memory
   int64_t npu_cycles = 0;
   int64_t macs = 0;
-  int64_t staging_bytes = 0;       // SRAM held while it runs
+  int64_t staging_bytes = 0;                             // SRAM held while it runs
   std::array<int64_t, kNpuMemoryCount> access_cycles{};  // by NpuMemory
-  double utilisation = 0;          // share of the MACs that could have been done in `cycles`, 0..1; 1 when cycles is 0
+  double utilisation = 0;  // share of the MACs that could have been done in `cycles`, 0..1; 1 when cycles is 0
 };
 
 struct Estimates {
@@ -76,7 +77,8 @@ struct Estimates {
   int64_t total_cycles = 0;
   double clock_hz = 0;
   double inference_ms = 0;
-  std::array<std::optional<MemoryEstimate>, kNpuMemoryCount> memories;  // nullopt: the memory mode does not use this memory
+  std::array<std::optional<MemoryEstimate>, kNpuMemoryCount>
+      memories;  // nullopt: the memory mode does not use this memory
   std::optional<NpuMemory> staging_memory;
   int64_t staging_peak_bytes = 0;  // of staging_memory, constants included when they share it
   int64_t arena_cache_size = 0;    // the limit the scheduler worked with
@@ -84,27 +86,27 @@ struct Estimates {
   NpuMemory feature_map_memory = NpuMemory::Sram;
   int64_t original_weight_bytes = 0;
   int64_t encoded_weight_bytes = 0;
-  int64_t operations = 0;          // scheduled, before and after cascading
+  int64_t operations = 0;  // scheduled, before and after cascading
   int64_t operations_after_cascading = 0;
   int macs_per_cycle = 0;
-  std::vector<Layer> layers;       // in execution order
+  std::vector<Layer> layers;  // in execution order
 
   const std::optional<MemoryEstimate>& memory(NpuMemory which) const { return memories[static_cast<size_t>(which)]; }
-  int64_t sram_bytes() const;      // 0 when SRAM is not used
+  int64_t sram_bytes() const;  // 0 when SRAM is not used
   int64_t dram_bytes() const;
-  int64_t flash_bytes() const;     // on-chip and off-chip
+  int64_t flash_bytes() const;  // on-chip and off-chip
 };
 
 // The table of `vela --verbose-performance`, column for column and digit for digit.
 std::string layers_csv(const Estimates& estimates);
 
-// ---- the program ---------------------------------------------------------------------------------------------------------------
+// ---- the program ----
 
 struct NpuTensor {
   std::array<int32_t, 6> shape{1, 1, 1, 1, 1, 1};  // left-padded with 1
   int32_t elem_size = 1;                           // bytes
   int32_t region = 1;
-  int64_t offset = 0;                              // inside the region
+  int64_t offset = 0;  // inside the region
 
   int64_t byte_size() const;
   bool operator==(const NpuTensor&) const = default;
@@ -121,7 +123,8 @@ struct NpuProgram {
   int weight_region = kWeightRegion;
   uint64_t scratch_size = 0;  // the arena; holds inputs and outputs
   int scratch_region = kScratchRegion;
-  std::optional<uint64_t> scratch_fast_size;  // dedicated SRAM, 0 when none is used; the block format does not record it
+  std::optional<uint64_t>
+      scratch_fast_size;  // dedicated SRAM, 0 when none is used; the block format does not record it
   int scratch_fast_region = kScratchFastRegion;
   std::vector<NpuTensor> inputs;
   std::vector<NpuTensor> outputs;
@@ -129,11 +132,12 @@ struct NpuProgram {
   std::optional<Estimates> estimates;  // nullopt after unpack()
 };
 
-// The bytes of the delegate in a .pte. Fails when a size does not fit the format's 32-bit fields, or when there are variables (the
-// format has no place for them).
+// The bytes of the delegate in a .pte. Fails when a size does not fit the format's 32-bit fields, or when there are
+// variables (the format has no place for them).
 Result<Buffer> pack(const NpuProgram& program);
 
-// The reverse, with every check of the device runtime and bounds for all of it; the bytes may come from anywhere and at any alignment.
+// The reverse, with every check of the device runtime and bounds for all of it; the bytes may come from anywhere and at
+// any alignment.
 Result<NpuProgram> unpack(Bytes blob);
 
 }  // namespace swoop

@@ -113,11 +113,14 @@ TEST(Blob, sizes_and_names_are_checked) {
   Buffer longer = blob;
   longer.resize(blob.size() + 16);
   EXPECT_NE(failure(longer).find("The NPU program ends at byte"), std::string::npos);
-  EXPECT_NE(failure(with<uint32_t>(blob, block_at(blob, "cmd_data") + 16, 0xffffffff)).find("claims 4294967295 bytes"), std::string::npos);
-  EXPECT_NE(failure(with<uint8_t>(blob, block_at(blob, "cmd_data") + 20, 1)).find("separate data file"), std::string::npos);
+  EXPECT_NE(failure(with<uint32_t>(blob, block_at(blob, "cmd_data") + 16, 0xffffffff)).find("claims 4294967295 bytes"),
+            std::string::npos);
+  EXPECT_NE(failure(with<uint8_t>(blob, block_at(blob, "cmd_data") + 20, 1)).find("separate data file"),
+            std::string::npos);
   EXPECT_NE(failure(with<uint8_t>(blob, block_at(blob, "cmd_data") + 20, 2)).find("unknown kind 2"), std::string::npos);
   EXPECT_NE(failure(with(blob, 0, 'x')).find("no NPU program"), std::string::npos);
-  EXPECT_NE(failure(with(blob, block_at(blob, "weight_data"), 'x')).find("unknown block 'xeight_data'"), std::string::npos);
+  EXPECT_NE(failure(with(blob, block_at(blob, "weight_data"), 'x')).find("unknown block 'xeight_data'"),
+            std::string::npos);
   EXPECT_NE(failure(with(blob, block_at(blob, "weight_data"), '\n')).find("readable name"), std::string::npos);
   EXPECT_NE(failure(with(blob, block_at(blob, "COP1"), 'X')).find("COP1 or COP2"), std::string::npos);
 }
@@ -175,7 +178,8 @@ TEST(Estimates, table_has_velas_columns_and_digits) {
   clamp.name = "z";
   clamp.tosa_op = clamp.npu_op = "Clamp";
   EXPECT_EQ(layers_csv(estimates),
-            "Original Operator,NNG Operator,Target,Staging Usage,Peak% (Staging),Op Cycles,Network% (cycles),NPU,SRAM AC,DRAM AC,"
+            "Original Operator,NNG Operator,Target,Staging Usage,Peak% (Staging),Op Cycles,Network% (cycles),NPU,SRAM "
+            "AC,DRAM AC,"
             "OnFlash AC,OffFlash AC,MAC Count,Network% (MAC),Util% (MAC),Name\n"
             "Conv2D,Conv2D,NPU,32,50.0,7,100.0,5,1,2,3,4,100,33.333333333333336,11.160714285714286,y\n"
             "Clamp,Clamp,NPU,0,0.0,0,0.0,0,0,0,0,0,0,0.0,100,z\n");

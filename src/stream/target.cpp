@@ -1,5 +1,5 @@
-// The NPUs by name. The default configs are those of executorch's compile specs, except that U85 takes the dedicated SRAM that its
-// boards have (executorch: Sram_Only).
+// The NPUs by name. The default configs are those of executorch's compile specs, except that U85 takes the dedicated
+// SRAM that its boards have (executorch: Sram_Only).
 #include <fmt/ranges.h>
 
 #include "stream/stream.h"
