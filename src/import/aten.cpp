@@ -1,0 +1,98 @@
+#include "import/aten.h"
+
+#include <charconv>
+#include <unordered_map>
+
+#include "import/import.h"
+#include "support/check.h"
+
+namespace swoop {
+
+namespace {
+
+const std::vector<std::span<const Row>>& families() {
+  static const std::vector<std::span<const Row>> list = {conv_rows(),    pool_rows(),      unary_rows(),   binary_rows(), reduce_rows(),
+                                                         move_rows(),    split_rows(),     norm_rows(),    product_rows(),
+                                                         recurrent_rows(), factory_rows(), index_rows(),   quant_rows(),  host_rows()};
+  return list;
+}
+
+const std::unordered_map<std::string_view, const Row*>& table() {
+  static const auto* rows = [] {
+    auto* map = new std::unordered_map<std::string_view, const Row*>();
+    for (std::span<const Row> family : families())
+      for (const Row& row : family) CHECK(map->emplace(row.name, &row).second, "the ATen table has two rows for {}", row.name);
+    return map;
+  }();
+  return *rows;
+}
+
+const Row* exact(std::string_view name) {
+  auto at = table().find(name);
+  return at == table().end() ? nullptr : at->second;
+}
+
+template <typename T>
+bool parse_number(std::string_view text, T& value) {
+  auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return status == std::errc() && end == text.data() + text.size();
+}
+
+ArgValue parse_default(std::string_view text) {
+  int64_t integer = 0;
+  double real = 0;
+  if (text == "None") return std::monostate{};
+  if (text == "True") return true;
+  if (text == "False") return false;
+  if (text == "[]") return Ints{};
+  if (parse_number(text, integer)) return integer;
+  if (parse_number(text, real)) return real;
+  CHECK(text.size() >= 2 && text.front() == '\'' && text.back() == '\'', "a schema of the ATen table has the default {}", text);
+  return std::string(text.substr(1, text.size() - 2));
+}
+
+}  // namespace
+
+Found find_row(std::string_view target) {
+  if (const Row* row = exact(target)) return {row, false, false};
+  size_t dot = target.rfind('.');
+  if (dot == std::string_view::npos) return {};
+  std::string_view op = target.substr(0, dot);
+  std::string_view overload = target.substr(dot);
+  constexpr std::string_view kCopy = "_copy";
+  if (op.ends_with('_')) {
+    op.remove_suffix(1);
+    return {exact(fmt::format("{}{}", op, overload)), true, false};
+  }
+  if (op.ends_with(kCopy)) {
+    op.remove_suffix(kCopy.size());
+    const Row* row = exact(fmt::format("{}{}", op, overload));
+    if (row && row->kind == RowKind::View) return {row, false, true};
+  }
+  return {};
+}
+
+std::vector<Param> parse_schema(std::string_view schema) {
+  std::vector<Param> params;
+  while (!schema.empty()) {
+    size_t comma = schema.find(", ");
+    std::string_view part = schema.substr(0, comma);
+    schema = comma == std::string_view::npos ? std::string_view() : schema.substr(comma + 2);
+    if (part == "*") continue;
+    size_t equals = part.find('=');
+    Param& param = params.emplace_back();
+    param.name = part.substr(0, equals);
+    param.required = equals == std::string_view::npos;
+    if (!param.required) param.fallback = parse_default(part.substr(equals + 1));
+  }
+  return params;
+}
+
+std::vector<AtenOperator> aten_operators() {
+  std::vector<AtenOperator> list;
+  for (std::span<const Row> family : families())
+    for (const Row& row : family) list.push_back({row.name, row.schema, row.build == nullptr && row.kind != RowKind::Drop});
+  return list;
+}
+
+}  // namespace swoop

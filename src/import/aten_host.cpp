@@ -1,0 +1,75 @@
+// Operators that no core operator expresses but whose schema is known, so that their opaque nodes carry every argument; assertions, of which
+// nothing remains; and questions about sizes, which static shapes answer.
+#include "import/aten.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr Row kept(std::string_view name, std::string_view schema) { return {name, schema}; }
+constexpr Row dropped(std::string_view name, std::string_view schema) { return {name, schema, nullptr, "", RowKind::Drop}; }
+constexpr Row number(std::string_view name, std::string_view schema) { return {name, schema, nullptr, "", RowKind::Number}; }
+
+constexpr Row kRows[] = {
+    kept("aten.topk.default", "self, k, dim=-1, largest=True, sorted=True"),
+    kept("aten.sort.default", "self, dim=-1, descending=False"),
+    kept("aten.sort.stable", "self, *, stable, dim=-1, descending=False"),
+    kept("aten.argsort.default", "self, dim=-1, descending=False"),
+    kept("aten.nonzero.default", "self"),
+    kept("aten.grid_sampler.default", "input, grid, interpolation_mode, padding_mode, align_corners"),
+    kept("aten.grid_sampler_2d.default", "input, grid, interpolation_mode, padding_mode, align_corners"),
+    kept("aten.unfold.default", "self, dimension, size, step"),
+    kept("aten.im2col.default", "self, kernel_size, dilation, padding, stride"),
+    kept("aten.col2im.default", "self, output_size, kernel_size, dilation, padding, stride"),
+    kept("aten.atan2.default", "self, other"),
+    kept("aten.hypot.default", "self, other"),
+    kept("aten.logaddexp.default", "self, other"),
+    kept("aten.fmax.default", "self, other"),
+    kept("aten.fmin.default", "self, other"),
+    kept("aten.cumprod.default", "self, dim, *, dtype=None"),
+    kept("aten.cummax.default", "self, dim"),
+    kept("aten.cummin.default", "self, dim"),
+    kept("aten.median.default", "self"),
+    kept("aten.median.dim", "self, dim, keepdim=False"),
+    kept("aten.count_nonzero.dim_IntList", "self, dim"),
+    kept("aten.scatter_add.default", "self, dim, index, src"),
+    kept("aten.scatter_reduce.two", "self, dim, index, src, reduce, *, include_self=True"),
+    kept("aten.index_add.default", "self, dim, index, source, *, alpha=1"),
+    kept("aten.masked_select.default", "self, mask"),
+    kept("aten.masked_scatter.default", "self, mask, source"),
+    kept("aten.diagonal.default", "self, offset=0, dim1=0, dim2=1"),
+    kept("aten.as_strided.default", "self, size, stride, storage_offset=None"),
+    kept("aten.repeat_interleave.Tensor", "repeats, *, output_size=None"),
+    kept("aten.one_hot.default", "self, num_classes=-1"),
+    kept("aten.nan_to_num.default", "self, nan=None, posinf=None, neginf=None"),
+    kept("aten.max_pool3d.default", "self, kernel_size, stride=[], padding=0, dilation=1, ceil_mode=False"),
+    kept("aten.avg_pool3d.default",
+         "self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None"),
+    kept("aten.adaptive_avg_pool3d.default", "self, output_size"),
+    kept("aten.upsample_bicubic2d.vec", "input, output_size, align_corners, scale_factors"),
+    kept("aten.upsample_nearest3d.vec", "input, output_size, scale_factors"),
+    kept("aten.upsample_trilinear3d.vec", "input, output_size, align_corners, scale_factors"),
+    kept("aten._upsample_nearest_exact2d.vec", "input, output_size, scale_factors"),
+    kept("aten._cdist_forward.default", "x1, x2, p, compute_mode"),
+    kept("aten.view.dtype", "self, dtype"),
+    kept("quantized_decomposed.choose_qparams.tensor", "input, quant_min, quant_max, eps, dtype"),
+    kept("quantized_decomposed.choose_qparams_symmetric.tensor", "input, quant_min, quant_max, eps, dtype"),
+
+    dropped("aten._assert_tensor_metadata.default", "a, size=None, stride=None, dtype=None, *, device=None, layout=None"),
+    dropped("aten._assert_async.default", "self"),
+    dropped("aten._assert_async.msg", "self, assert_msg"),
+    dropped("aten._assert_scalar.default", "self, assert_msg"),
+    dropped("aten.sym_constrain_range.default", "size, *, min=None, max=None"),
+    dropped("aten.sym_constrain_range_for_size.default", "size, *, min=None, max=None"),
+
+    number("aten.sym_size.int", "self, dim"),
+    number("aten.sym_numel.default", "self"),
+    number("aten.item.default", "self"),
+    number("aten._local_scalar_dense.default", "self"),
+};
+
+}  // namespace
+
+std::span<const Row> host_rows() { return kRows; }
+
+}  // namespace swoop

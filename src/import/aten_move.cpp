@@ -1,0 +1,318 @@
+// Data movement within one tensor: shapes, permutations, padding, repetition, and what moves nothing at all. Most of PyTorch's names here
+// are a Reshape to the shape that the exporter has already worked out.
+#include <algorithm>
+#include <numeric>
+
+#include "import/aten.h"
+
+namespace swoop {
+
+namespace {
+
+Results to_result_shape(Call& c) { return c.reshape(c.tensor(0), c.result().shape); }
+Results expand_to_result(Call& c) { return c.expand(c.tensor(0), c.result().shape); }
+Results same(Call& c) { return c.tensor(0); }
+Results cast_to_result(Call& c) { return c.cast(c.tensor(0), c.result().dtype); }
+
+Ints identity(int rank) {
+  Ints perm(static_cast<size_t>(rank));
+  std::iota(perm.begin(), perm.end(), 0);
+  return perm;
+}
+
+Results permute(Call& c) {
+  ValueId x = c.tensor(0);
+  Ints perm = c.ints(1);
+  for (int64_t& axis : perm) axis = normalised_axis(axis, c.rank(x));
+  return c.transpose(x, std::move(perm));
+}
+
+Results transpose(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t a = c.axis(1, c.rank(x));
+  return c.swap(x, a, c.axis(2, c.rank(x)));
+}
+
+Results swap_last(Call& c) {
+  ValueId x = c.tensor(0);
+  if (c.rank(x) < 2) return x;
+  return c.swap(x, c.rank(x) - 2, c.rank(x) - 1);
+}
+
+Results reverse_axes(Call& c) {
+  ValueId x = c.tensor(0);
+  Ints perm = identity(c.rank(x));
+  std::reverse(perm.begin(), perm.end());
+  return c.transpose(x, std::move(perm));
+}
+
+// The named axes go to their destinations, the others keep their order around them.
+Results movedim(Call& c) {
+  ValueId x = c.tensor(0);
+  int rank = c.rank(x);
+  Ints from = c.ints(1);
+  Ints to = c.ints(2);
+  if (from.size() != to.size()) malformed("it moves {} axes to {} places", from.size(), to.size());
+  Ints perm(static_cast<size_t>(rank), -1);
+  std::vector<bool> moved(static_cast<size_t>(rank), false);
+  if (rank == 0) return x;
+  for (size_t i = 0; i < from.size(); ++i) {
+    auto source = static_cast<size_t>(normalised_axis(from[i], rank));
+    auto place = static_cast<size_t>(normalised_axis(to[i], rank));
+    if (moved[source] || perm[place] >= 0) malformed("it names an axis twice");
+    moved[source] = true;
+    perm[place] = static_cast<int64_t>(source);
+  }
+  int64_t next = 0;
+  for (int64_t& axis : perm) {
+    if (axis >= 0) continue;
+    while (moved[static_cast<size_t>(next)]) ++next;
+    axis = next++;
+  }
+  return c.transpose(x, std::move(perm));
+}
+
+Results dropout(Call& c) {
+  if (c.flag(2) && c.real(1) != 0) unsupported("dropout in training mode; call model.eval() before export");
+  return c.tensor(0);
+}
+
+Results native_dropout(Call& c) {
+  if ((!c.none(2) && c.flag(2) && c.real(1) != 0) || c.wants(1)) unsupported("dropout in training mode; call model.eval() before export");
+  return std::vector<ValueId>{c.tensor(0), kNone};
+}
+
+// [N, C*r*r, H, W] -> [N, C, H*r, W*r]
+Results pixel_shuffle(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t r = c.integer(1);
+  if (c.rank(x) < 3) malformed("it needs channels, height and width");
+  if (r <= 0 || r > 4096) malformed("its factor {} makes no sense", r);
+  Shape shape = c.shape(x);
+  size_t n = shape.size() - 3;
+  int64_t channels = shape[n], height = shape[n + 1], width = shape[n + 2];
+  Shape split(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(n));
+  split.insert(split.end(), {channels / (r * r), r, r, height, width});
+  Ints perm = identity(static_cast<int>(n));
+  auto b = static_cast<int64_t>(n);
+  perm.insert(perm.end(), {b, b + 3, b + 1, b + 4, b + 2});
+  return c.reshape(c.transpose(c.reshape(x, std::move(split)), std::move(perm)), c.result().shape);
+}
+
+Results pixel_unshuffle(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t r = c.integer(1);
+  if (c.rank(x) < 3) malformed("it needs channels, height and width");
+  if (r <= 0 || r > 4096) malformed("its factor {} makes no sense", r);
+  Shape shape = c.shape(x);
+  size_t n = shape.size() - 3;
+  int64_t channels = shape[n], height = shape[n + 1], width = shape[n + 2];
+  Shape split(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(n));
+  split.insert(split.end(), {channels, height / r, r, width / r, r});
+  Ints perm = identity(static_cast<int>(n));
+  auto b = static_cast<int64_t>(n);
+  perm.insert(perm.end(), {b, b + 2, b + 4, b + 1, b + 3});
+  return c.reshape(c.transpose(c.reshape(x, std::move(split)), std::move(perm)), c.result().shape);
+}
+
+Results channel_shuffle(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t groups = c.integer(1);
+  Shape shape = c.shape(x);
+  if (shape.size() < 2 || groups <= 0 || shape[1] % groups != 0) malformed("its channels cannot be split into {} groups", groups);
+  Shape split = shape;
+  split[1] = groups;
+  split.insert(split.begin() + 2, shape[1] / groups);
+  return c.reshape(c.swap(c.reshape(x, std::move(split)), 1, 2), std::move(shape));
+}
+
+// x[k:] + x[:k] along each axis; without axes over the flattened tensor
+Results roll(Call& c) {
+  ValueId x = c.tensor(0);
+  Shape shape = c.shape(x);
+  Ints shifts = c.ints(1);
+  Ints dims = c.ints(2);
+  if (dims.empty()) {
+    x = c.reshape(x, {element_count(shape)});
+    dims = {0};
+  }
+  if (shifts.size() != dims.size()) malformed("it has {} shifts for {} axes", shifts.size(), dims.size());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    int64_t axis = normalised_axis(dims[i], c.rank(x));
+    int64_t size = c.rank(x) == 0 ? 1 : c.dim(x, axis);
+    if (size == 0) continue;
+    int64_t shift = shifts[i] % size;
+    if (shift < 0) shift += size;
+    if (shift != 0) x = c.concat({c.slice(x, axis, size - shift, size), c.slice(x, axis, 0, size - shift)}, axis);
+  }
+  return c.reshape(x, std::move(shape));
+}
+
+Results flip(Call& c) {
+  ValueId x = c.tensor(0);
+  Ints axes = c.ints(1);
+  if (axes.empty() || c.rank(x) == 0) return x;
+  return c.make(Op::Flip, {x}, {{Key::Axes, c.axes(1, c.rank(x))}});
+}
+
+ValueId repeated(Call& c, ValueId x, Ints multiples) {
+  Shape padded = c.shape(x);
+  if (multiples.size() < padded.size()) multiples.insert(multiples.begin(), padded.size() - multiples.size(), 1);
+  padded.insert(padded.begin(), multiples.size() - padded.size(), 1);
+  x = c.reshape(x, std::move(padded));
+  if (std::all_of(multiples.begin(), multiples.end(), [](int64_t m) { return m == 1; })) return x;
+  return c.make(Op::Repeat, {x}, {{Key::Multiples, std::move(multiples)}});
+}
+
+Results repeat(Call& c) { return repeated(c, c.tensor(0), c.ints(1)); }
+
+// Each element r times in a row: a new axis behind the repeated one, expanded.
+Results repeat_interleave(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t times = c.integer(1);
+  if (c.none(2)) x = c.reshape(x, {element_count(c.shape(x))});
+  int64_t axis = c.none(2) ? 0 : c.axis(2, c.rank(x));
+  if (c.rank(x) == 0) x = c.reshape(x, {1});
+  x = c.unsqueeze(x, axis + 1);
+  Shape wide = c.shape(x);
+  wide[static_cast<size_t>(axis) + 1] = times;
+  return c.reshape(c.expand(x, wide), c.result().shape);
+}
+
+// -- padding: PyTorch counts pairs from the last axis
+
+ValueId padded(Call& c, ValueId x, const Ints& pad, std::string_view mode, double value) {
+  auto rank = static_cast<size_t>(c.rank(x));
+  if (pad.size() % 2 != 0 || pad.size() / 2 > rank) malformed("it has {} paddings for a tensor with {} dimensions", pad.size(), rank);
+  if (c.type(x).quantized() && mode == "constant") {
+    const Quant& quant = *c.type(x).quant;  // the exporter pads with a code, the core operator with a real
+    if (quant.per_channel()) unsupported("padding of a tensor that is quantized per channel");
+    value = (value - static_cast<double>(quant.zero_point[0])) * quant.scale[0];
+  }
+  Ints pairs(rank * 2, 0);
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    size_t axis = rank - 1 - i;
+    int64_t size = c.dim(x, static_cast<int64_t>(axis));
+    int64_t before = std::max(pad[2 * i], -size);
+    int64_t after = std::max(pad[2 * i + 1], -size);
+    if (before < 0 || after < 0) {  // a negative padding cuts off
+      x = c.slice(x, static_cast<int64_t>(axis), std::max<int64_t>(-before, 0), size + std::min<int64_t>(after, 0));
+      before = std::max<int64_t>(before, 0);
+      after = std::max<int64_t>(after, 0);
+    }
+    pairs[2 * axis] = before;
+    pairs[2 * axis + 1] = after;
+  }
+  if (std::all_of(pairs.begin(), pairs.end(), [](int64_t p) { return p == 0; })) return x;
+  return c.make(Op::Pad, {x}, {{Key::Padding, std::move(pairs)}, {Key::Mode, std::string(mode)}, {Key::Value, value}});
+}
+
+Results pad(Call& c) {
+  std::string_view mode = c.text(2);
+  double value = c.real_or_none(3).value_or(0);
+  if (mode != "constant" && mode != "reflect" && mode != "replicate" && mode != "circular") malformed("its mode `{}` does not exist", mode);
+  return padded(c, c.tensor(0), c.ints(1), mode, value);
+}
+
+Results constant_pad(Call& c) { return padded(c, c.tensor(0), c.ints(1), "constant", c.real(2)); }
+Results pad_as_detail(Call& c) { return padded(c, c.tensor(0), c.ints(1), c.detail(), 0); }
+
+// Keeps the elements at and below (above) the diagonal.
+Results triangle(Call& c) {
+  ValueId x = c.tensor(0);
+  if (c.rank(x) < 2) malformed("it needs a matrix");
+  int64_t rows = c.dim(x, c.rank(x) - 2);
+  int64_t columns = c.dim(x, c.rank(x) - 1);
+  int64_t diagonal = std::clamp<int64_t>(c.integer(1), -rows - columns, rows + columns);
+  bool lower = c.detail() == "lower";
+  ValueId keep = c.filled(DType::Bool, {rows, columns}, [&](int64_t i) {
+    int64_t distance = i % columns - i / columns;
+    return int64_t{lower ? distance <= diagonal : distance >= diagonal};
+  });
+  return c.make(Op::Where, {keep, x, c.scalar(0, c.dtype(x))});
+}
+
+constexpr std::string_view kToLayout =
+    "self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, copy=False, memory_format=None";
+
+constexpr Row kRows[] = {
+    {"aten.view.default", "self, size", to_result_shape, "", RowKind::View},
+    {"aten.view_as.default", "self, other", to_result_shape, "", RowKind::View},
+    {"aten.reshape.default", "self, shape", to_result_shape, "", RowKind::ViewIfContiguous},
+    {"aten.reshape_as.default", "self, other", to_result_shape, "", RowKind::ViewIfContiguous},
+    {"aten._unsafe_view.default", "self, size", to_result_shape},
+    {"aten.flatten.using_ints", "self, start_dim=0, end_dim=-1", to_result_shape, "", RowKind::ViewIfContiguous},
+    {"aten.ravel.default", "self", to_result_shape, "", RowKind::ViewIfContiguous},
+    {"aten.unflatten.int", "self, dim, sizes", to_result_shape, "", RowKind::View},
+    {"aten.squeeze.default", "self", to_result_shape, "", RowKind::View},
+    {"aten.squeeze.dim", "self, dim", to_result_shape, "", RowKind::View},
+    {"aten.squeeze.dims", "self, dim", to_result_shape, "", RowKind::View},
+    {"aten.unsqueeze.default", "self, dim", to_result_shape, "", RowKind::View},
+    {"aten.atleast_1d.default", "self", to_result_shape, "", RowKind::View},
+    {"aten.atleast_2d.default", "self", to_result_shape, "", RowKind::View},
+    {"aten.atleast_3d.default", "self", to_result_shape, "", RowKind::View},
+    {"aten.expand.default", "self, size, *, implicit=False", expand_to_result, "", RowKind::View},
+    {"aten.expand_as.default", "self, other", expand_to_result, "", RowKind::View},
+    {"aten.broadcast_to.default", "self, size", expand_to_result, "", RowKind::View},
+    {"aten.permute.default", "self, dims", permute, "", RowKind::View},
+    {"aten.transpose.int", "self, dim0, dim1", transpose, "", RowKind::View},
+    {"aten.swapaxes.default", "self, axis0, axis1", transpose, "", RowKind::View},
+    {"aten.swapdims.default", "self, dim0, dim1", transpose, "", RowKind::View},
+    {"aten.t.default", "self", swap_last, "", RowKind::View},
+    {"aten.mT.default", "self", swap_last, "", RowKind::View},
+    {"aten.adjoint.default", "self", swap_last, "", RowKind::View},
+    {"aten.numpy_T.default", "self", reverse_axes, "", RowKind::View},
+    {"aten.movedim.int", "self, source, destination", movedim, "", RowKind::View},
+    {"aten.movedim.intlist", "self, source, destination", movedim, "", RowKind::View},
+    {"aten.moveaxis.int", "self, source, destination", movedim, "", RowKind::View},
+    {"aten.moveaxis.intlist", "self, source, destination", movedim, "", RowKind::View},
+    {"aten.contiguous.default", "self, *, memory_format=0", same, "", RowKind::ViewIfContiguous},
+    {"aten.clone.default", "self, *, memory_format=None", same},
+    {"aten.alias.default", "self", same, "", RowKind::View},
+    {"aten.detach.default", "self", same, "", RowKind::View},
+    {"aten.lift_fresh_copy.default", "self", same},
+    {"aten.lift_fresh.default", "self", same, "", RowKind::View},
+    {"aten.lift.default", "self", same},
+    {"aten.resolve_conj.default", "self", same, "", RowKind::View},
+    {"aten.resolve_neg.default", "self", same, "", RowKind::View},
+    {"aten.dropout.default", "input, p, train", dropout, "", RowKind::View},
+    {"aten.feature_dropout.default", "input, p, train", dropout, "", RowKind::View},
+    {"aten.alpha_dropout.default", "input, p, train", dropout, "", RowKind::View},
+    {"aten.native_dropout.default", "input, p, train", native_dropout},
+    {"aten.to.dtype", "self, dtype, non_blocking=False, copy=False, memory_format=None", cast_to_result, "", RowKind::View},
+    {"aten.to.dtype_layout", kToLayout, cast_to_result, "", RowKind::View},
+    {"aten.to.device", "self, device, dtype, non_blocking=False, copy=False, memory_format=None", cast_to_result, "", RowKind::View},
+    {"aten.to.other", "self, other, non_blocking=False, copy=False, memory_format=None", cast_to_result, "", RowKind::View},
+    {"aten._to_copy.default",
+     "self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None", cast_to_result},
+    {"aten.type_as.default", "self, other", cast_to_result, "", RowKind::View},
+    {"dim_order_ops._to_dim_order_copy.default",
+     "self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, dim_order=None", cast_to_result},
+    {"dim_order_ops._clone_dim_order.default", "self, *, non_blocking=False, dim_order=None", same},
+    {"aten.pixel_shuffle.default", "self, upscale_factor", pixel_shuffle},
+    {"aten.pixel_unshuffle.default", "self, downscale_factor", pixel_unshuffle},
+    {"aten.channel_shuffle.default", "self, groups", channel_shuffle},
+    {"aten.native_channel_shuffle.default", "self, groups", channel_shuffle},
+    {"aten.roll.default", "self, shifts, dims=[]", roll},
+    {"aten.flip.default", "self, dims", flip},
+    {"aten.repeat.default", "self, repeats", repeat},
+    {"aten.tile.default", "self, dims", repeat},
+    {"aten.repeat_interleave.self_int", "self, repeats, dim=None, *, output_size=None", repeat_interleave},
+    {"aten.pad.default", "self, pad, mode='constant', value=None", pad},
+    {"aten.constant_pad_nd.default", "self, pad, value=0", constant_pad},
+    {"aten.reflection_pad1d.default", "self, padding", pad_as_detail, "reflect"},
+    {"aten.reflection_pad2d.default", "self, padding", pad_as_detail, "reflect"},
+    {"aten.reflection_pad3d.default", "self, padding", pad_as_detail, "reflect"},
+    {"aten.replication_pad1d.default", "self, padding", pad_as_detail, "replicate"},
+    {"aten.replication_pad2d.default", "self, padding", pad_as_detail, "replicate"},
+    {"aten.replication_pad3d.default", "self, padding", pad_as_detail, "replicate"},
+    {"aten._pad_circular.default", "self, pad", pad_as_detail, "circular"},
+    {"aten.tril.default", "self, diagonal=0", triangle, "lower"},
+    {"aten.triu.default", "self, diagonal=0", triangle, "upper"},
+};
+
+}  // namespace
+
+std::span<const Row> move_rows() { return kRows; }
+
+}  // namespace swoop

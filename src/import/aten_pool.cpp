@@ -1,0 +1,132 @@
+// Pooling and resampling.
+#include "import/aten.h"
+#include "import/spatial.h"
+
+namespace swoop {
+
+namespace {
+
+// The stride is the kernel's size when it is left out.
+Ints stride_of(const Call& c, size_t index, const Ints& kernel) {
+  Ints stride = c.ints(index);
+  return stride.empty() ? kernel : c.ints(index, kernel.size());
+}
+
+template <size_t n>
+ValueId max_pooled(Call& c) {
+  Ints kernel = c.ints(1, n);
+  return batched(c, c.tensor(0), n, [&](ValueId x) {
+    return c.make(Op::MaxPool, {x},
+                  {{Key::Kernel, kernel},
+                   {Key::Stride, stride_of(c, 2, kernel)},
+                   {Key::Padding, pairs(c.ints(3, n))},
+                   {Key::Dilation, c.ints(4, n)},
+                   {Key::CeilMode, c.flag(5)}});
+  });
+}
+
+template <size_t n>
+Results max_pool(Call& c) {
+  return max_pooled<n>(c);
+}
+
+template <size_t n>
+Results max_pool_with_indices(Call& c) {
+  if (c.wants(1)) unsupported("the positions of the maxima are used");
+  return std::vector<ValueId>{max_pooled<n>(c), kNone};
+}
+
+template <size_t n>
+Results avg_pool(Call& c) {
+  Ints kernel = c.ints(1, n);
+  int64_t divisor = n == 2 ? c.integer(6, 0) : 0;
+  return batched(c, c.tensor(0), n, [&](ValueId x) {
+    return c.make(Op::AvgPool, {x},
+                  {{Key::Kernel, kernel},
+                   {Key::Stride, stride_of(c, 2, kernel)},
+                   {Key::Padding, pairs(c.ints(3, n))},
+                   {Key::CeilMode, c.flag(4)},
+                   {Key::CountIncludePad, c.flag(5)},
+                   {Key::Divisor, divisor}});
+  });
+}
+
+template <size_t n>
+ValueId adaptive(Call& c, Op op) {
+  return batched(c, c.tensor(0), n, [&](ValueId x) { return c.make(op, {x}, {{Key::Size, c.ints(1, n)}}); });
+}
+
+template <size_t n>
+Results adaptive_avg_pool(Call& c) {
+  return adaptive<n>(c, Op::AdaptiveAvgPool);
+}
+
+template <size_t n>
+Results adaptive_max_pool(Call& c) {
+  if (c.wants(1)) unsupported("the positions of the maxima are used");
+  return std::vector<ValueId>{adaptive<n>(c, Op::AdaptiveMaxPool), kNone};
+}
+
+// Scale factors as given by the user, per axis; 0 where PyTorch works them out from the sizes.
+Results resize(Call& c, bool align_corners, Doubles factors) {
+  ValueId x = c.tensor(0);
+  const Shape out = c.result().shape;
+  bool line = c.rank(x) == 3;  // [N, C, W] becomes [N, C, 1, W]
+  if ((!line && c.rank(x) != 4) || static_cast<int>(out.size()) != c.rank(x)) malformed("its input has {} dimensions", c.rank(x));
+  Ints size(out.begin() + 2, out.end());
+  factors.resize(size.size(), 0.0);
+  if (line) {
+    x = c.unsqueeze(x, 2);
+    size.insert(size.begin(), 1);
+    factors.insert(factors.begin(), 0.0);
+  }
+  ValueId y = c.make(Op::Resize, {x},
+                     {{Key::Size, std::move(size)},
+                      {Key::Mode, std::string(c.detail())},
+                      {Key::AlignCorners, align_corners},
+                      {Key::Scales, std::move(factors)}});
+  return c.reshape(y, out);
+}
+
+Results upsample_nearest_vec(Call& c) { return resize(c, false, c.none(2) ? Doubles{} : c.reals(2)); }
+Results upsample_linear_vec(Call& c) { return resize(c, c.flag(2), c.none(3) ? Doubles{} : c.reals(3)); }
+
+Doubles factors_from(const Call& c, size_t first) {
+  Doubles factors;
+  for (size_t i = first; i < c.args.size(); ++i) factors.push_back(c.real_or_none(i).value_or(0));
+  return factors;
+}
+
+Results upsample_nearest(Call& c) { return resize(c, false, factors_from(c, 2)); }
+Results upsample_linear(Call& c) { return resize(c, c.flag(2), factors_from(c, 3)); }
+
+constexpr std::string_view kMaxPool = "self, kernel_size, stride=[], padding=0, dilation=1, ceil_mode=False";
+
+constexpr Row kRows[] = {
+    {"aten.max_pool1d.default", kMaxPool, max_pool<1>},
+    {"aten.max_pool2d.default", kMaxPool, max_pool<2>},
+    {"aten.max_pool1d_with_indices.default", kMaxPool, max_pool_with_indices<1>},
+    {"aten.max_pool2d_with_indices.default", kMaxPool, max_pool_with_indices<2>},
+    {"aten.avg_pool1d.default", "self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True", avg_pool<1>},
+    {"aten.avg_pool2d.default",
+     "self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None", avg_pool<2>},
+    {"aten.adaptive_avg_pool1d.default", "self, output_size", adaptive_avg_pool<1>},
+    {"aten.adaptive_avg_pool2d.default", "self, output_size", adaptive_avg_pool<2>},
+    {"aten._adaptive_avg_pool2d.default", "self, output_size", adaptive_avg_pool<2>},
+    {"aten.adaptive_max_pool1d.default", "self, output_size", adaptive_max_pool<1>},
+    {"aten.adaptive_max_pool2d.default", "self, output_size", adaptive_max_pool<2>},
+    {"aten.upsample_nearest1d.vec", "input, output_size, scale_factors", upsample_nearest_vec, "nearest"},
+    {"aten.upsample_nearest2d.vec", "input, output_size, scale_factors", upsample_nearest_vec, "nearest"},
+    {"aten.upsample_linear1d.vec", "input, output_size, align_corners, scale_factors", upsample_linear_vec, "bilinear"},
+    {"aten.upsample_bilinear2d.vec", "input, output_size, align_corners, scale_factors", upsample_linear_vec, "bilinear"},
+    {"aten.upsample_nearest1d.default", "self, output_size, scales=None", upsample_nearest, "nearest"},
+    {"aten.upsample_nearest2d.default", "self, output_size, scales_h=None, scales_w=None", upsample_nearest, "nearest"},
+    {"aten.upsample_linear1d.default", "self, output_size, align_corners, scales=None", upsample_linear, "bilinear"},
+    {"aten.upsample_bilinear2d.default", "self, output_size, align_corners, scales_h=None, scales_w=None", upsample_linear, "bilinear"},
+};
+
+}  // namespace
+
+std::span<const Row> pool_rows() { return kRows; }
+
+}  // namespace swoop

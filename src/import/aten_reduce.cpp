@@ -1,0 +1,199 @@
+// Reductions.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "import/aten.h"
+
+namespace swoop {
+
+namespace {
+
+Attr text(std::string_view value) { return std::string(value); }
+
+Ints all_axes(int rank) {
+  Ints axes(static_cast<size_t>(rank));
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
+template <Op op>
+Results reduce_all(Call& c) {
+  ValueId x = c.tensor(0);
+  if (op != Op::Any && op != Op::All) x = c.cast(x, c.result().dtype);
+  return c.reduce(op, x, all_axes(c.rank(x)), false);
+}
+
+template <Op op>
+Results reduce_axes(Call& c) {
+  ValueId x = c.tensor(0);
+  if (op != Op::Any && op != Op::All && op != Op::ReduceMax && op != Op::ReduceMin) x = c.cast(x, c.result().dtype);
+  return c.reduce(op, x, c.axes(1, c.rank(x)), c.flag(2));
+}
+
+// max and min with their positions
+template <Op op, Op arg_op>
+Results extreme(Call& c) {
+  ValueId x = c.tensor(0);
+  if (c.rank(x) == 0) unsupported("max or min over an axis of a scalar");
+  int64_t axis = c.axis(1, c.rank(x));
+  bool keepdim = c.flag(2);
+  std::vector<ValueId> values = {kNone, kNone};
+  if (c.wants(0)) values[0] = c.reduce(op, x, {axis}, keepdim);
+  if (c.wants(1)) values[1] = c.make(arg_op, {x}, {{Key::Axis, axis}, {Key::Keepdim, keepdim}});
+  return values;
+}
+
+template <Op op>
+Results arg_extreme(Call& c) {
+  ValueId x = c.tensor(0);
+  if (c.none(1)) {  // over all elements
+    x = c.reshape(x, {element_count(c.shape(x))});
+    return c.reshape(c.make(op, {x}, {{Key::Axis, int64_t{0}}, {Key::Keepdim, false}}), c.result().shape);
+  }
+  if (c.rank(x) == 0) unsupported("argmax or argmin over an axis of a scalar");
+  return c.make(op, {x}, {{Key::Axis, c.axis(1, c.rank(x))}, {Key::Keepdim, c.flag(2)}});
+}
+
+Results aminmax(Call& c) {
+  ValueId x = c.tensor(0);
+  Ints axes = c.axes(1, c.rank(x));
+  ValueId low = c.reduce(Op::ReduceMin, x, axes, c.flag(2));
+  return std::vector<ValueId>{low, c.reduce(Op::ReduceMax, x, axes, c.flag(2))};
+}
+
+Results prod_axis(Call& c) {
+  ValueId x = c.cast(c.tensor(0), c.result().dtype);
+  return c.reduce(Op::Prod, x, c.rank(x) == 0 ? Ints{} : Ints{c.axis(1, c.rank(x))}, c.flag(2));
+}
+
+ValueId variance(Call& c, ValueId x, Ints axes, double correction, bool keepdim) {
+  return c.make(Op::Var, {x}, {{Key::Axes, std::move(axes)}, {Key::Keepdim, keepdim}, {Key::Correction, correction}});
+}
+
+// The detail says what is wanted of the variance: itself, its root, or with the mean beside it.
+Results spread(Call& c, Ints axes, double correction, bool keepdim) {
+  ValueId x = c.tensor(0);
+  ValueId result = variance(c, x, axes, correction, keepdim);
+  if (c.detail().starts_with("std")) result = c.unary("sqrt", result);
+  if (!c.detail().ends_with("_mean")) return result;
+  return std::vector<ValueId>{result, c.reduce(Op::Mean, x, std::move(axes), keepdim)};
+}
+
+Results spread_all(Call& c) { return spread(c, all_axes(c.rank(c.tensor(0))), c.flag(1) ? 1 : 0, false); }
+Results spread_axes(Call& c) { return spread(c, c.axes(1, c.rank(c.tensor(0))), c.flag(2) ? 1 : 0, c.flag(3)); }
+Results spread_correction(Call& c) {
+  return spread(c, c.axes(1, c.rank(c.tensor(0))), c.real_or_none(2).value_or(1), c.flag(3));
+}
+
+Results cumsum(Call& c) {
+  ValueId x = c.cast(c.tensor(0), c.result().dtype);
+  if (c.rank(x) == 0) return x;
+  return c.make(Op::CumSum, {x}, {{Key::Axis, c.axis(1, c.rank(x))}});
+}
+
+ValueId vector_norm(Call& c, ValueId x, double p, const Ints& axes, bool keepdim) {
+  if (p == 2) return c.unary("sqrt", c.reduce(Op::Sum, c.unary("square", x), axes, keepdim));
+  ValueId size = c.unary("abs", x);
+  if (p == 1) return c.reduce(Op::Sum, size, axes, keepdim);
+  if (std::isinf(p)) return c.reduce(p > 0 ? Op::ReduceMax : Op::ReduceMin, size, axes, keepdim);
+  if (p == 0) {
+    ValueId used = c.make(Op::Compare, {x, c.scalar(0, c.dtype(x))}, {{Key::Fn, text("ne")}});
+    return c.reduce(Op::Sum, c.cast(used, c.dtype(x)), axes, keepdim);
+  }
+  return c.unary("pow", c.reduce(Op::Sum, c.unary("pow", size, p), axes, keepdim), 1 / p);
+}
+
+Results linalg_vector_norm(Call& c) {
+  ValueId x = c.cast(c.tensor(0), c.result().dtype);
+  return vector_norm(c, x, c.real(1), c.axes(2, c.rank(x)), c.flag(3));
+}
+
+Results norm(Call& c) {
+  ValueId x = c.cast(c.tensor(0), c.result().dtype);
+  return vector_norm(c, x, c.real_or_none(1).value_or(2), c.axes(2, c.rank(x)), c.args.size() > 3 && c.flag(3));
+}
+
+Results frobenius_norm(Call& c) {
+  ValueId x = c.tensor(0);
+  return vector_norm(c, x, 2, c.axes(1, c.rank(x)), c.flag(2));
+}
+
+// log(sum(exp(x - m))) + m, m the largest
+Results logsumexp(Call& c) {
+  ValueId x = c.cast(c.tensor(0), c.result().dtype);
+  Ints axes = c.axes(1, c.rank(x));
+  ValueId largest = c.reduce(Op::ReduceMax, x, axes, true);
+  ValueId sum = c.reduce(Op::Sum, c.unary("exp", c.sub(x, largest)), axes, true);
+  return c.reshape(c.add(c.unary("log", sum), largest), c.result().shape);
+}
+
+// sum(a * b) / (max(|a|, eps) * max(|b|, eps))
+Results cosine_similarity(Call& c) {
+  ValueId a = c.tensor(0);
+  ValueId b = c.tensor(1);
+  int rank = std::max(c.rank(a), c.rank(b));
+  Ints axes = {c.axis(2, rank)};
+  double eps = c.real(3);
+  auto norm_of = [&](ValueId x) {
+    if (c.rank(x) != rank) unsupported("cosine similarity of tensors of different rank");
+    return c.clamp(vector_norm(c, x, 2, axes, false), eps, std::nullopt);
+  };
+  ValueId dot = c.reduce(Op::Sum, c.mul(a, b), axes, false);
+  ValueId na = norm_of(a);
+  return c.div(dot, c.mul(na, norm_of(b)));
+}
+
+constexpr std::string_view kAll = "self, *, dtype=None";
+constexpr std::string_view kDim = "self, dim, keepdim=False";
+constexpr std::string_view kDimDtype = "self, dim, keepdim=False, *, dtype=None";
+constexpr std::string_view kCorrection = "self, dim=None, *, correction=None, keepdim=False";
+
+constexpr Row kRows[] = {
+    {"aten.sum.default", kAll, reduce_all<Op::Sum>},
+    {"aten.sum.dim_IntList", kDimDtype, reduce_axes<Op::Sum>},
+    {"aten.mean.default", kAll, reduce_all<Op::Mean>},
+    {"aten.mean.dim", kDimDtype, reduce_axes<Op::Mean>},
+    {"aten.amax.default", "self, dim=[], keepdim=False", reduce_axes<Op::ReduceMax>},
+    {"aten.amin.default", "self, dim=[], keepdim=False", reduce_axes<Op::ReduceMin>},
+    {"aten.max.default", "self", reduce_all<Op::ReduceMax>},
+    {"aten.min.default", "self", reduce_all<Op::ReduceMin>},
+    {"aten.max.dim", kDim, extreme<Op::ReduceMax, Op::ArgMax>},
+    {"aten.min.dim", kDim, extreme<Op::ReduceMin, Op::ArgMin>},
+    {"aten.aminmax.default", "self, *, dim=None, keepdim=False", aminmax},
+    {"aten.argmax.default", "self, dim=None, keepdim=False", arg_extreme<Op::ArgMax>},
+    {"aten.argmin.default", "self, dim=None, keepdim=False", arg_extreme<Op::ArgMin>},
+    {"aten.any.default", "self", reduce_all<Op::Any>},
+    {"aten.any.dim", kDim, reduce_axes<Op::Any>},
+    {"aten.any.dims", "self, dim=None, keepdim=False", reduce_axes<Op::Any>},
+    {"aten.all.default", "self", reduce_all<Op::All>},
+    {"aten.all.dim", kDim, reduce_axes<Op::All>},
+    {"aten.all.dims", "self, dim=None, keepdim=False", reduce_axes<Op::All>},
+    {"aten.prod.default", kAll, reduce_all<Op::Prod>},
+    {"aten.prod.dim_int", kDimDtype, prod_axis},
+    {"aten.var.default", "self, unbiased=True", spread_all, "var"},
+    {"aten.var.dim", "self, dim, unbiased=True, keepdim=False", spread_axes, "var"},
+    {"aten.var.correction", kCorrection, spread_correction, "var"},
+    {"aten.std.default", "self, unbiased=True", spread_all, "std"},
+    {"aten.std.dim", "self, dim, unbiased=True, keepdim=False", spread_axes, "std"},
+    {"aten.std.correction", kCorrection, spread_correction, "std"},
+    {"aten.var_mean.default", "self, unbiased=True", spread_all, "var_mean"},
+    {"aten.var_mean.dim", "self, dim, unbiased=True, keepdim=False", spread_axes, "var_mean"},
+    {"aten.var_mean.correction", kCorrection, spread_correction, "var_mean"},
+    {"aten.std_mean.default", "self, unbiased=True", spread_all, "std_mean"},
+    {"aten.std_mean.dim", "self, dim, unbiased=True, keepdim=False", spread_axes, "std_mean"},
+    {"aten.std_mean.correction", kCorrection, spread_correction, "std_mean"},
+    {"aten.cumsum.default", "self, dim, *, dtype=None", cumsum},
+    {"aten.linalg_vector_norm.default", "self, ord=2, dim=None, keepdim=False, *, dtype=None", linalg_vector_norm},
+    {"aten.norm.Scalar", "self, p=2", norm},
+    {"aten.norm.ScalarOpt_dim", "self, p, dim, keepdim=False", norm},
+    {"aten.frobenius_norm.dim", kDim, frobenius_norm},
+    {"aten.logsumexp.default", kDim, logsumexp},
+    {"aten.cosine_similarity.default", "x1, x2, dim=1, eps=1e-08", cosine_similarity},
+};
+
+}  // namespace
+
+std::span<const Row> reduce_rows() { return kRows; }
+
+}  // namespace swoop

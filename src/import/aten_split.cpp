@@ -1,0 +1,162 @@
+// Taking tensors apart and putting them together.
+#include <algorithm>
+#include <limits>
+
+#include "import/aten.h"
+
+namespace swoop {
+
+namespace {
+
+Results select(Call& c) {
+  ValueId x = c.tensor(0);
+  return c.select(x, c.axis(1, c.rank(x)), c.integer(2));
+}
+
+Results slice(Call& c) {
+  ValueId x = c.tensor(0);
+  return c.slice(x, c.axis(1, c.rank(x)), c.integer(2, 0), c.integer(3, std::numeric_limits<int64_t>::max()), c.integer(4));
+}
+
+Results narrow(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t axis = c.axis(1, c.rank(x));
+  int64_t size = c.dim(x, axis);
+  int64_t start = c.integer(2);
+  int64_t length = c.integer(3);
+  if (start < 0) start += size;
+  if (start < 0 || length < 0 || start > size || length > size - start) malformed("it takes {} elements from {} of {}", length, start, size);
+  return c.slice(x, axis, start, start + length);
+}
+
+// split, chunk, tensor_split: pieces in a row, of the sizes that the exporter has worked out.
+Results split(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t axis = c.axis(2, c.rank(x));
+  std::vector<ValueId> parts;
+  int64_t start = 0;
+  for (const Type& piece : c.results) {
+    if (piece.rank() != c.rank(x)) malformed("one of its results has another rank than its input");
+    int64_t end = start + piece.shape[static_cast<size_t>(axis)];
+    parts.push_back(c.slice(x, axis, start, end));
+    start = end;
+  }
+  if (start != c.dim(x, axis)) malformed("its pieces do not make up the whole");
+  return parts;
+}
+
+Results unbind(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t axis = c.axis(1, c.rank(x));
+  if (static_cast<int64_t>(c.results.size()) != c.dim(x, axis)) malformed("it has {} results for {} elements", c.results.size(), c.dim(x, axis));
+  std::vector<ValueId> parts;
+  for (int64_t i = 0; i < c.dim(x, axis); ++i) parts.push_back(c.select(x, axis, i));
+  return parts;
+}
+
+std::vector<ValueId> operands(Call& c) {
+  std::vector<ValueId> list = c.tensors(0);
+  if (list.empty()) malformed("it joins no tensors");
+  for (ValueId& x : list) {
+    if (x == kNone) malformed("it joins a tensor that is None");
+    if (c.dtype(x) != c.result().dtype) x = c.cast(x, c.result().dtype);
+  }
+  return list;
+}
+
+Results cat(Call& c) {
+  std::vector<ValueId> list = operands(c);
+  int rank = c.result().rank();
+  // PyTorch lets empty one-dimensional tensors join anything.
+  std::erase_if(list, [&](ValueId x) { return rank != 1 && c.shape(x) == Shape{0}; });
+  if (list.empty()) malformed("it joins no tensors");
+  return c.concat(std::move(list), c.axis(1, rank));
+}
+
+ValueId stacked(Call& c, std::vector<ValueId> list, int64_t axis) {
+  for (ValueId& x : list) x = c.unsqueeze(x, axis);
+  return c.concat(std::move(list), axis);
+}
+
+Results stack(Call& c) { return stacked(c, operands(c), c.axis(1, c.result().rank())); }
+
+Results hstack(Call& c) {
+  std::vector<ValueId> list = operands(c);
+  for (ValueId& x : list)
+    if (c.rank(x) == 0) x = c.reshape(x, {1});
+  return c.concat(list, c.rank(list[0]) == 1 ? 0 : 1);
+}
+
+Results vstack(Call& c) {
+  std::vector<ValueId> list = operands(c);
+  for (ValueId& x : list)
+    if (c.rank(x) < 2) x = c.reshape(x, {1, element_count(c.shape(x))});
+  return c.concat(std::move(list), 0);
+}
+
+// x with x[start:end] along axis replaced by src
+ValueId replaced(Call& c, ValueId x, ValueId src, int64_t axis, int64_t start, int64_t end) {
+  int64_t size = c.dim(x, axis);
+  if (end <= start) return x;
+  std::vector<ValueId> parts;
+  if (start > 0) parts.push_back(c.slice(x, axis, 0, start));
+  parts.push_back(src);
+  if (end < size) parts.push_back(c.slice(x, axis, end, size));
+  return c.concat(std::move(parts), axis);
+}
+
+Results select_scatter(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t axis = c.axis(2, c.rank(x));
+  int64_t size = c.dim(x, axis);
+  int64_t index = c.integer(3);
+  if (index < -size || index >= size) malformed("index {} of an axis with {} elements does not exist", index, size);
+  if (index < 0) index += size;
+  return replaced(c, x, c.unsqueeze(c.cast(c.tensor(1), c.dtype(x)), axis), axis, index, index + 1);
+}
+
+Results slice_scatter(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t axis = c.axis(2, c.rank(x));
+  int64_t size = c.dim(x, axis);
+  auto inside = [size](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
+  int64_t start = inside(c.integer(3, 0));
+  int64_t end = inside(c.integer(4, size));
+  if (c.integer(5) != 1) unsupported("slice_scatter with a step");
+  Shape part = c.shape(x);
+  part[static_cast<size_t>(axis)] = std::max<int64_t>(end - start, 0);
+  return replaced(c, x, c.expand(c.cast(c.tensor(1), c.dtype(x)), part), axis, start, end);
+}
+
+constexpr std::string_view kTensors = "tensors";
+
+constexpr Row kRows[] = {
+    {"aten.select.int", "self, dim, index", select, "", RowKind::View},
+    {"aten.slice.Tensor", "self, dim=0, start=None, end=None, step=1", slice, "", RowKind::View},
+    {"aten.narrow.default", "self, dim, start, length", narrow, "", RowKind::View},
+    {"aten.split.Tensor", "self, split_size, dim=0", split, "", RowKind::View},
+    {"aten.split.sizes", "self, split_size, dim=0", split, "", RowKind::View},
+    {"aten.split_with_sizes.default", "self, split_sizes, dim=0", split, "", RowKind::View},
+    {"aten.unsafe_split.Tensor", "self, split_size, dim=0", split},
+    {"aten.unsafe_split_with_sizes.default", "self, split_sizes, dim=0", split},
+    {"aten.chunk.default", "self, chunks, dim=0", split, "", RowKind::View},
+    {"aten.unsafe_chunk.default", "self, chunks, dim=0", split},
+    {"aten.tensor_split.sections", "self, sections, dim=0", split, "", RowKind::View},
+    {"aten.tensor_split.indices", "self, indices, dim=0", split, "", RowKind::View},
+    {"aten.unbind.int", "self, dim=0", unbind, "", RowKind::View},
+    {"aten.cat.default", "tensors, dim=0", cat},
+    {"aten.concat.default", "tensors, dim=0", cat},
+    {"aten.concatenate.default", "tensors, dim=0", cat},
+    {"aten.stack.default", "tensors, dim=0", stack},
+    {"aten.hstack.default", kTensors, hstack},
+    {"aten.vstack.default", kTensors, vstack},
+    {"aten.row_stack.default", kTensors, vstack},
+    {"aten.select_scatter.default", "self, src, dim, index", select_scatter},
+    {"aten.slice_scatter.default", "self, src, dim=0, start=None, end=None, step=1", slice_scatter},
+};
+
+}  // namespace
+
+std::span<const Row> split_rows() { return kRows; }
+
+}  // namespace swoop

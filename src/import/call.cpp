@@ -1,0 +1,154 @@
+#include "import/call.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "import/aten.h"
+#include "import/scope.h"
+
+namespace swoop {
+
+namespace {
+
+const ArgValue kAbsent;
+
+const ArgValue& at(const Call& call, size_t index) { return index < call.args.size() ? call.args[index] : kAbsent; }
+
+[[noreturn]] void wrong(const Call& call, size_t index, std::string_view wanted) {
+  malformed("its argument `{}` is not {}", index < call.names.size() ? call.names[index] : std::string_view("?"), wanted);
+}
+
+}  // namespace
+
+bool Call::none(size_t index) const {
+  const ArgValue& arg = at(*this, index);
+  if (const TensorArg* tensor = std::get_if<TensorArg>(&arg)) return !tensor->binding || tensor->binding->absent;
+  return std::holds_alternative<std::monostate>(arg);
+}
+
+ValueId Call::tensor(size_t index) {
+  const TensorArg* arg = std::get_if<TensorArg>(&at(*this, index));
+  if (!arg || !arg->binding) wrong(*this, index, "a tensor");
+  return scope.read(*arg->binding, *this);
+}
+
+ValueId Call::tensor_or_none(size_t index) { return none(index) ? kNone : tensor(index); }
+
+std::vector<ValueId> Call::tensors(size_t index) {
+  const auto* list = std::get_if<std::vector<TensorArg>>(&at(*this, index));
+  const Ints* empty = std::get_if<Ints>(&at(*this, index));
+  if (!list && !(empty && empty->empty())) wrong(*this, index, "a list of tensors");
+  std::vector<ValueId> values;
+  if (list)
+    for (const TensorArg& arg : *list) values.push_back(arg.binding && !arg.binding->absent ? scope.read(*arg.binding, *this) : kNone);
+  return values;
+}
+
+int64_t Call::integer(size_t index) const {
+  const ArgValue& arg = at(*this, index);
+  if (const int64_t* value = std::get_if<int64_t>(&arg)) return *value;
+  if (const bool* value = std::get_if<bool>(&arg)) return *value ? 1 : 0;
+  const Ints* list = std::get_if<Ints>(&arg);
+  if (list && list->size() == 1) return list->front();
+  wrong(*this, index, "an integer");
+}
+
+double Call::real(size_t index) const {
+  const ArgValue& arg = at(*this, index);
+  if (const double* value = std::get_if<double>(&arg)) return *value;
+  if (const int64_t* value = std::get_if<int64_t>(&arg)) return static_cast<double>(*value);
+  if (const bool* value = std::get_if<bool>(&arg)) return *value ? 1 : 0;
+  wrong(*this, index, "a number");
+}
+
+std::optional<double> Call::real_or_none(size_t index) const {
+  if (none(index)) return std::nullopt;
+  return real(index);
+}
+
+bool Call::flag(size_t index) const {
+  const ArgValue& arg = at(*this, index);
+  if (const bool* value = std::get_if<bool>(&arg)) return *value;
+  if (const int64_t* value = std::get_if<int64_t>(&arg)) return *value != 0;
+  wrong(*this, index, "true or false");
+}
+
+std::string_view Call::text(size_t index) const {
+  const std::string* value = std::get_if<std::string>(&at(*this, index));
+  if (!value) wrong(*this, index, "text");
+  return *value;
+}
+
+Ints Call::ints(size_t index) const {
+  const ArgValue& arg = at(*this, index);
+  if (const Ints* list = std::get_if<Ints>(&arg)) return *list;
+  if (const int64_t* value = std::get_if<int64_t>(&arg)) return {*value};
+  wrong(*this, index, "a list of integers");
+}
+
+Ints Call::ints(size_t index, size_t count) const {
+  Ints list = ints(index);
+  if (list.size() == 1 && count != 1) list.resize(count, list[0]);
+  if (list.size() != count) malformed("its argument `{}` has {} values instead of {}", names[index], list.size(), count);
+  return list;
+}
+
+Doubles Call::reals(size_t index) const {
+  const ArgValue& arg = at(*this, index);
+  if (const Doubles* list = std::get_if<Doubles>(&arg)) return *list;
+  if (const Ints* list = std::get_if<Ints>(&arg)) return {list->begin(), list->end()};
+  return {real(index)};
+}
+
+DType Call::dtype_arg(size_t index, DType if_none) const {
+  if (none(index)) return if_none;
+  const DType* value = std::get_if<DType>(&at(*this, index));
+  if (!value) wrong(*this, index, "an element type");
+  return *value;
+}
+
+bool Call::is_number(size_t index) const {
+  const ArgValue& arg = at(*this, index);
+  return std::holds_alternative<int64_t>(arg) || std::holds_alternative<double>(arg) || std::holds_alternative<bool>(arg);
+}
+
+ValueId Call::operand(size_t index, DType as) {
+  if (!is_number(index)) return cast(tensor(index), as);
+  // Python keeps 2 an integer even beside floats; large integers must not pass through a double.
+  if (const int64_t* value = std::get_if<int64_t>(&args[index])) return filled(as, {}, [&](int64_t) { return *value; });
+  return scalar(real(index), as);
+}
+
+int64_t Call::axis(size_t index, int rank) const { return normalised_axis(integer(index), rank); }
+
+Ints Call::axes(size_t index, int rank) const {
+  Ints list;
+  if (!none(index)) list = ints(index);
+  if (list.empty())
+    for (int d = 0; d < rank; ++d) list.push_back(d);
+  else
+    for (int64_t& axis : list) axis = normalised_axis(axis, rank);
+  std::sort(list.begin(), list.end());
+  if (std::adjacent_find(list.begin(), list.end()) != list.end()) malformed("it names an axis twice");
+  if (rank == 0) list.clear();
+  return list;
+}
+
+const StoredTensor* Call::constant_arg(size_t index) const {
+  const TensorArg* arg = std::get_if<TensorArg>(&at(*this, index));
+  return arg && arg->binding ? scope.constant(*arg->binding) : nullptr;
+}
+
+bool Call::contiguous(size_t index) const {
+  const TensorArg* arg = std::get_if<TensorArg>(&at(*this, index));
+  return arg && arg->binding && arg->binding->contiguous;
+}
+
+std::string_view Call::detail() const { return row ? row->detail : std::string_view(); }
+
+const Type& Call::result(size_t index) const {
+  if (index >= results.size()) malformed("it has fewer results than its operator gives");
+  return results[index];
+}
+
+}  // namespace swoop

@@ -1,0 +1,204 @@
+// Control flow: bodies become graphs inside their node, closed over nothing. torch.export passes weights into bodies as operands; here
+// constants (and their Dequantize) move into the bodies, where later rooms can see and fold them.
+#include "import/importer.h"
+#include "ops/ops.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr int kMaxDepth = 32;  // of bodies within bodies
+
+// Depth is shared by nested importers; leaving by exception must count too.
+struct Deeper {
+  explicit Deeper(int& depth_) : depth(depth_) {
+    if (++depth > kMaxDepth) {
+      --depth;
+      malformed("control flow is nested more than {} levels deep", kMaxDepth);
+    }
+  }
+  ~Deeper() { --depth; }
+  int& depth;
+};
+
+Json graph_of(Json argument) {
+  std::optional<Json> graph = find(argument, "as_graph");
+  if (!graph) malformed("control flow has no graph where its body should be");
+  return *graph;
+}
+
+Type without_first_dim(Type type) {
+  if (type.shape.empty()) malformed("control flow runs over the first axis of a tensor that has none");
+  type.shape.erase(type.shape.begin());
+  return type;
+}
+
+}  // namespace
+
+std::vector<Json> GraphImporter::control_arguments(Json node) const {
+  std::vector<Json> list;
+  for (Json input : as_array(member(node, "inputs"), "inputs")) list.push_back(member(input, "arg"));
+  return list;
+}
+
+std::vector<GraphImporter::Operand> GraphImporter::operands(Json argument) {
+  ArgValue value = read_argument(argument);
+  std::vector<Operand> list;
+  if (const auto* tensors = std::get_if<std::vector<TensorArg>>(&value)) {
+    for (const TensorArg& arg : *tensors) {
+      if (!arg.binding) malformed("control flow gets None as an operand");
+      list.push_back({arg.binding, false});
+    }
+  } else if (const Ints* empty = std::get_if<Ints>(&value); !empty || !empty->empty()) {
+    unsupported("control flow with operands that are not tensors");
+  }
+  return list;
+}
+
+// A weight that nobody writes to, or the Dequantize of one.
+bool GraphImporter::bakeable(const Binding& binding) {
+  if (scope.constant(binding)) return true;
+  if (binding.storage == kNone || !binding.path.empty() || scope.storage(binding).version != 0) return false;
+  ValueId value = scope.storage(binding).value;
+  if (value == kNone) return false;
+  if (graph_.value(value).constant) return true;
+  const Node* producer = graph_.producer(value);
+  return producer && producer->op == Op::Dequantize && graph_.value(producer->inputs[0]).constant;
+}
+
+std::unique_ptr<Graph> GraphImporter::import_body(Json argument, const std::vector<Operand>& operands, const std::vector<bool>& scanned) {
+  Deeper deeper(program_.depth);
+  Json holder = graph_of(argument);
+  Json definition = member(holder, "graph");
+  auto body = std::make_unique<Graph>();
+  body->name = as_text(member(holder, "name"), "name");
+  GraphImporter inner(program_, *body, definition, true);
+  JsonArray inputs = as_array(member(definition, "inputs"), "inputs");
+  if (inputs.size() != operands.size()) malformed("a body takes {} operands but gets {}", inputs.size(), operands.size());
+  size_t i = 0;
+  for (Json input : inputs) {
+    const Operand& operand = operands[i];
+    std::optional<Json> tensor = find(input, "as_tensor");
+    if (!tensor) malformed("a body takes an operand that is not a tensor");
+    std::string_view name = as_text(member(*tensor, "name"), "name");
+    ValueId outer = scope.read(*operand.binding, call_);
+    Type type = scanned[i] ? without_first_dim(graph_.type(outer)) : graph_.type(outer);
+    if (!operand.baked) {
+      std::string text(name);
+      inner.scope.bind_value(name, body->add_input(std::move(type), text, {Port::Role::User, text, {}}));
+    } else {
+      const Node* dequantize = graph_.producer(outer);
+      const Value& constant = graph_.value(dequantize ? dequantize->inputs[0] : outer);
+      ValueId made = body->add_constant(constant.type, constant.data, constant.name);
+      if (dequantize) made = body->add_node(Op::Dequantize, {made}, {type}, {}, kNone, dequantize->name).outputs[0];
+      inner.scope.bind_value(name, made);
+      scope.storage(*operand.binding).baked = true;
+    }
+    ++i;
+  }
+  inner.import_nodes();
+  for (Json output : as_array(member(definition, "outputs"), "outputs")) {
+    std::optional<Json> tensor = find(output, "as_tensor");
+    if (!tensor) malformed("a body gives a result that is not a tensor");
+    std::string_view name = as_text(member(*tensor, "name"), "name");
+    body->add_output(inner.read(name), {Port::Role::User, std::string(name), {}});
+  }
+  return body;
+}
+
+// with torch.no_grad() and the like: the body's nodes belong where they stand.
+void GraphImporter::import_inline(Json node, Json body, const std::vector<Json>& arguments) {
+  Deeper deeper(program_.depth);
+  Json definition = member(graph_of(body), "graph");
+  Scope::Names names;
+  std::vector<Json> inputs;
+  for (Json input : as_array(member(definition, "inputs"), "inputs")) inputs.push_back(input);
+  if (inputs.size() != arguments.size()) malformed("a body takes {} operands but gets {}", inputs.size(), arguments.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::optional<Json> tensor = find(inputs[i], "as_tensor");
+    if (!tensor) continue;
+    ArgValue value = read_argument(arguments[i]);
+    const TensorArg* arg = std::get_if<TensorArg>(&value);
+    if (!arg || !arg->binding) malformed("a body takes a tensor where it gets something else");
+    names.emplace(as_text(member(*tensor, "name"), "name"), *arg->binding);
+  }
+  Outputs outputs = read_outputs(node);
+  Scope::Names outer_names = scope.exchange_names(std::move(names));
+  auto outer_metas = std::exchange(metas_, {});
+  Json outer_definition = std::exchange(definition_, definition);
+  load_metas();
+  import_nodes();
+  std::vector<Binding> results;
+  for (Json output : as_array(member(definition, "outputs"), "outputs")) {
+    std::optional<Json> tensor = find(output, "as_tensor");
+    if (!tensor) malformed("a body gives a result that is not a tensor");
+    results.push_back(scope.get(as_text(member(*tensor, "name"), "name")));
+  }
+  definition_ = outer_definition;
+  metas_ = std::move(outer_metas);
+  scope.exchange_names(std::move(outer_names));
+  if (results.size() != outputs.names.size()) malformed("a body gives {} results where {} are used", results.size(), outputs.names.size());
+  for (size_t i = 0; i < results.size(); ++i) scope.bind_alias(outputs.names[i], results[i]);
+}
+
+void GraphImporter::import_control(Json node, std::string_view target) {
+  std::string_view kind = target.substr(target.find('.') + 1);
+  std::vector<Json> args = control_arguments(node);
+  auto need = [&](size_t count) {
+    if (args.size() < count) malformed("{} has {} arguments and needs {}", kind, args.size(), count);
+  };
+  if (kind == "wrap_with_set_grad_enabled" || kind == "wrap_with_autocast") {
+    size_t body = 0;
+    while (body < args.size() && !find(args[body], "as_graph")) ++body;
+    need(body + 1);
+    return import_inline(node, args[body], {args.begin() + static_cast<std::ptrdiff_t>(body) + 1, args.end()});
+  }
+  Op op = kind == "cond" ? Op::Cond : kind == "while_loop" ? Op::While : kind == "map_impl" ? Op::Map : kind == "scan" ? Op::Scan : Op::Opaque;
+  if (op == Op::Opaque) malformed("the control flow `{}` is not supported; cond, while_loop, map and scan are", kind);
+
+  // Where the bodies and the groups of operands stand: cond(p, f, g, xs), while(f, g, xs, ys), map(f, xs, ys), scan(f, xs, ys, zs).
+  std::vector<ValueId> inputs;
+  std::vector<Json> bodies;
+  std::vector<std::vector<Operand>> groups;
+  need(op == Op::Map ? 3 : 4);
+  if (op == Op::Cond) {
+    ArgValue predicate = read_argument(args[0]);
+    if (const bool* known = std::get_if<bool>(&predicate))
+      malformed("the condition of cond is always {}; call that branch directly", *known);
+    const TensorArg* tensor = std::get_if<TensorArg>(&predicate);
+    if (!tensor || !tensor->binding) malformed("the condition of cond is not a tensor");
+    inputs.push_back(scope.read(*tensor->binding, call_));
+  }
+  for (size_t i = op == Op::Cond ? 1 : 0; i < args.size(); ++i) {
+    if (find(args[i], "as_graph"))
+      bodies.push_back(args[i]);
+    else
+      groups.push_back(operands(args[i]));
+  }
+  size_t wanted_bodies = op == Op::Cond || op == Op::While ? 2 : 1;
+  size_t wanted_groups = op == Op::Cond ? 1 : op == Op::Scan ? 3 : 2;
+  if (bodies.size() != wanted_bodies || groups.size() != wanted_groups) malformed("{} has an unexpected set of arguments", kind);
+
+  // Only the last group is the same in every run of the body, so only its constants may move in.
+  for (Operand& operand : groups.back()) operand.baked = bakeable(*operand.binding);
+  std::vector<Operand> all;
+  std::vector<bool> scanned;
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (const Operand& operand : groups[g]) {
+      all.push_back(operand);
+      scanned.push_back((op == Op::Map && g == 0) || (op == Op::Scan && g == 1));
+      if (!operand.baked) inputs.push_back(scope.read(*operand.binding, call_));
+    }
+  std::vector<std::unique_ptr<Graph>> made;
+  for (Json body : bodies) made.push_back(import_body(body, all, scanned));
+  Attrs attrs;
+  if (op != Op::Cond) attrs.set(Key::Carried, static_cast<int64_t>(groups[0].size()));
+  if (op == Op::Scan) attrs.set(Key::Scanned, static_cast<int64_t>(groups[1].size()));
+  Outputs outputs = read_outputs(node);
+  if (call_.name.empty() && !outputs.names.empty()) call_.name = outputs.names[0];
+  std::vector<ValueId> values = call_.make_all(op, std::move(inputs), std::move(attrs), std::move(made));
+  call_.args.clear();
+  bind_results(call_, Program::Target{}, outputs, std::move(values));
+}
+
+}  // namespace swoop

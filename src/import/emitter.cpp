@@ -1,0 +1,276 @@
+#include "import/emitter.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "ops/ops.h"
+#include "support/check.h"
+
+namespace swoop {
+
+namespace {
+
+// No attribute of a real model is larger; keeps every sum and product of two of them far from overflow.
+constexpr int64_t kMaxAttribute = int64_t{1} << 31;
+constexpr size_t kMaxNodes = 4'000'000;  // an expansion must not fill the memory
+
+void check_attributes(const Attrs& attrs, std::string_view name) {
+  for (const auto& [key, attr] : attrs) {
+    auto sane = [](int64_t value) { return value >= -kMaxAttribute && value <= kMaxAttribute; };
+    const Ints* list = std::get_if<Ints>(&attr);
+    const int64_t* one = std::get_if<int64_t>(&attr);
+    if ((one && !sane(*one)) || (list && !std::all_of(list->begin(), list->end(), sane)))
+      malformed("the operator `{}` has a value of {} that makes no sense", name, name_of(key));
+  }
+}
+
+// PyTorch computes on the codes of a quantized tensor, a core operator on the reals they stand for. For moves and maxima that is the same.
+void refuse_arithmetic_on_codes(const Graph& graph, const Node& node, const std::vector<Type>& results) {
+  auto quantized = [&](ValueId value) { return value != kNone && graph.type(value).quantized(); };
+  auto first = std::find_if(node.inputs.begin(), node.inputs.end(), quantized);
+  if (first == node.inputs.end() || node.op == Op::Dequantize || !node.bodies.empty()) return;
+  bool order = node.op == Op::MaxPool || node.op == Op::AdaptiveMaxPool || node.op == Op::ReduceMax || node.op == Op::ReduceMin;
+  if (!order && !info(node.op).traits.movement) unsupported("it computes on the integer codes of a quantized tensor");
+  if (!results[0].quantized()) unsupported("it mixes the channels of a tensor that is quantized per channel");
+  for (ValueId value : node.inputs)
+    if (quantized(value) ? graph.type(value).quant != graph.type(*first).quant && (node.op == Op::Concat || node.op == Op::ScatterElements)
+                         : node.op == Op::Concat)
+      unsupported("it joins tensors of different quantization");
+}
+
+// IEEE half and bfloat16 from float, rounding to nearest even.
+uint16_t to_bfloat(float value) {
+  auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+uint16_t to_half(float value) {
+  auto bits = std::bit_cast<uint32_t>(value);
+  auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
+  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
+  float magnitude = std::fabs(value);
+  if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00);  // rounds beyond the largest half, 65504
+  if (magnitude < 0x1p-14f)                                                 // subnormal: steps of 2^-24
+    return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24f)));
+  auto rounded = std::bit_cast<uint32_t>(magnitude);
+  rounded += 0xfff + ((rounded >> 13) & 1);
+  return static_cast<uint16_t>(sign | static_cast<uint16_t>((rounded - (uint32_t{112} << 23)) >> 13));
+}
+
+float from_half(uint16_t half) {
+  int exponent = (half >> 10) & 31;
+  auto fraction = static_cast<float>(half & 0x3ff);
+  float magnitude = exponent == 31  ? (fraction != 0 ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity())
+                    : exponent == 0 ? fraction * 0x1p-24f
+                                    : std::ldexp(1024.0f + fraction, exponent - 25);
+  return (half & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+template <typename T>
+void put(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof(T));
+}
+
+int64_t to_integer(double value) {
+  if (std::isnan(value)) return 0;
+  if (value >= 0x1p63) return std::numeric_limits<int64_t>::max();
+  if (value < -0x1p63) return std::numeric_limits<int64_t>::min();
+  return static_cast<int64_t>(value);
+}
+
+}  // namespace
+
+void store_element(std::byte* to, DType dtype, int64_t value) {
+  switch (dtype) {
+    case DType::I4:
+    case DType::I8: return put(to, static_cast<int8_t>(value));
+    case DType::I16: return put(to, static_cast<int16_t>(value));
+    case DType::I32: return put(to, static_cast<int32_t>(value));
+    case DType::I48:
+    case DType::I64: return put(to, value);
+    case DType::U8: return put(to, static_cast<uint8_t>(value));
+    case DType::Bool: return put(to, static_cast<uint8_t>(value != 0));
+    case DType::F32:
+    case DType::F16:
+    case DType::BF16:
+    case DType::F64: return store_element(to, dtype, static_cast<double>(value));
+  }
+}
+
+void store_element(std::byte* to, DType dtype, double value) {
+  switch (dtype) {
+    case DType::F32: return put(to, static_cast<float>(value));
+    case DType::F16: return put(to, to_half(static_cast<float>(value)));
+    case DType::BF16: return put(to, to_bfloat(static_cast<float>(value)));
+    case DType::F64: return put(to, value);
+    case DType::Bool: return put(to, static_cast<uint8_t>(value != 0));
+    case DType::I4:
+    case DType::I8:
+    case DType::I16:
+    case DType::I32:
+    case DType::I48:
+    case DType::I64:
+    case DType::U8: return store_element(to, dtype, to_integer(value));
+  }
+}
+
+double load_element(const std::byte* from, DType dtype) {
+  switch (dtype) {
+    case DType::F32: return load<float>(from);
+    case DType::F16: return from_half(load<uint16_t>(from));
+    case DType::BF16: return std::bit_cast<float>(static_cast<uint32_t>(load<uint16_t>(from)) << 16);
+    case DType::F64: return load<double>(from);
+    case DType::I4:
+    case DType::I8: return load<int8_t>(from);
+    case DType::I16: return load<int16_t>(from);
+    case DType::I32: return load<int32_t>(from);
+    case DType::I48:
+    case DType::I64: return static_cast<double>(load<int64_t>(from));
+    case DType::U8:
+    case DType::Bool: return load<uint8_t>(from);
+  }
+  return 0;
+}
+
+int64_t normalised_axis(int64_t axis, int rank) {
+  int64_t dims = std::max(rank, 1);  // PyTorch takes axis 0 and -1 of a scalar
+  if (axis < -dims || axis >= dims) malformed("axis {} of a tensor with {} dimensions does not exist", axis, rank);
+  return axis < 0 ? axis + dims : axis;
+}
+
+int64_t Emitter::dim(ValueId value, int64_t axis) const {
+  if (axis < 0 || axis >= rank(value)) malformed("axis {} of a tensor with {} dimensions does not exist", axis, rank(value));
+  return shape(value)[static_cast<size_t>(axis)];
+}
+
+ValueId Emitter::scalar(double value, DType dtype) {
+  return filled(dtype, {}, [&](int64_t) { return value; });
+}
+
+ValueId Emitter::constant(Type constant_type, Buffer data) {
+  budget.take(data.size(), name);
+  return graph.add_constant(std::move(constant_type), graph.store(std::move(data)), name);
+}
+
+std::vector<ValueId> Emitter::make_all(Op op, std::vector<ValueId> inputs, Attrs attrs, std::vector<std::unique_ptr<Graph>> bodies) {
+  check_attributes(attrs, name);
+  if (graph.node_slots() >= kMaxNodes) malformed("the model has more than {} operators", kMaxNodes);
+  Node draft;
+  draft.op = op;
+  draft.name = name;
+  draft.inputs = std::move(inputs);
+  draft.attrs = std::move(attrs);
+  draft.bodies = std::move(bodies);
+  const OpInfo& facts = info(op);
+  auto count = static_cast<int>(draft.inputs.size());
+  if (count < facts.min_inputs || (facts.max_inputs >= 0 && count > facts.max_inputs))
+    malformed("the operator has {} operands, which {} does not take", count, name_of(op));
+  Result<std::vector<Type>> types = infer(graph, draft);
+  if (!types) throw Malformed{types.error().message};
+  refuse_arithmetic_on_codes(graph, draft, *types);
+  Node& node = graph.add_node(op, std::move(draft.inputs), std::move(*types), std::move(draft.attrs), loc, name);
+  node.bodies = std::move(draft.bodies);
+  return node.outputs;
+}
+
+ValueId Emitter::make(Op op, std::vector<ValueId> inputs, Attrs attrs) { return make_all(op, std::move(inputs), std::move(attrs)).at(0); }
+
+ValueId Emitter::cast(ValueId x, DType to) {
+  if (dtype(x) == to && !type(x).quantized()) return x;
+  const Value& value = graph.value(x);
+  if (value.constant && value.type.shape.empty() && !value.type.quantized())
+    return scalar(load_element(value.data.data(), value.type.dtype), to);
+  return make(Op::Cast, {x}, {{Key::DType, to}});
+}
+
+ValueId Emitter::unary(std::string_view fn, ValueId x) { return make(Op::Unary, {x}, {{Key::Fn, std::string(fn)}}); }
+
+ValueId Emitter::unary(std::string_view fn, ValueId x, double alpha, double beta) {
+  return make(Op::Unary, {x}, {{Key::Fn, std::string(fn)}, {Key::Alpha, alpha}, {Key::Beta, beta}});
+}
+
+ValueId Emitter::clamp(ValueId x, std::optional<double> min, std::optional<double> max) {
+  Attrs attrs;
+  if (min) attrs.set(Key::Min, *min);
+  if (max) attrs.set(Key::Max, *max);
+  return make(Op::Clamp, {x}, std::move(attrs));
+}
+
+ValueId Emitter::scaled(ValueId x, double factor) { return factor == 1.0 ? x : mul(x, scalar(factor, dtype(x))); }
+
+ValueId Emitter::reduce(Op op, ValueId x, Ints axes, bool keepdim) {
+  return make(op, {x}, {{Key::Axes, std::move(axes)}, {Key::Keepdim, keepdim}});
+}
+
+ValueId Emitter::reshape(ValueId x, Shape to) {
+  if (shape(x) == to) return x;
+  return make(Op::Reshape, {x}, {{Key::Shape, std::move(to)}});
+}
+
+ValueId Emitter::transpose(ValueId x, Ints perm) {
+  bool same = static_cast<int>(perm.size()) == rank(x);
+  for (size_t i = 0; i < perm.size(); ++i) same &= perm[i] == static_cast<int64_t>(i);
+  if (same) return x;
+  return make(Op::Transpose, {x}, {{Key::Perm, std::move(perm)}});
+}
+
+ValueId Emitter::swap(ValueId x, int64_t a, int64_t b) {
+  Ints perm(static_cast<size_t>(rank(x)));
+  std::iota(perm.begin(), perm.end(), 0);
+  if (perm.empty()) return x;
+  std::swap(perm.at(static_cast<size_t>(a)), perm.at(static_cast<size_t>(b)));
+  return transpose(x, std::move(perm));
+}
+
+ValueId Emitter::slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step) {
+  int64_t size = dim(x, axis);
+  if (step <= 0) malformed("a slice has step {}, which must be positive", step);
+  auto inside = [size](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
+  start = inside(start);
+  end = std::max(inside(end), start);
+  if (start == 0 && end == size && step == 1) return x;
+  step = std::min(step, std::max<int64_t>(size, 1));
+  return make(Op::Slice, {x}, {{Key::Axis, axis}, {Key::Start, start}, {Key::End, end}, {Key::Step, step}});
+}
+
+ValueId Emitter::select(ValueId x, int64_t axis, int64_t index) {
+  int64_t size = dim(x, axis);
+  if (index < -size || index >= size) malformed("index {} of an axis with {} elements does not exist", index, size);
+  if (index < 0) index += size;
+  Shape rest = shape(x);
+  rest.erase(rest.begin() + axis);
+  return reshape(slice(x, axis, index, index + 1), std::move(rest));
+}
+
+ValueId Emitter::concat(std::vector<ValueId> parts, int64_t axis) {
+  if (parts.size() == 1) return parts[0];
+  return make(Op::Concat, std::move(parts), {{Key::Axis, axis}});
+}
+
+ValueId Emitter::expand(ValueId x, const Shape& to) {
+  if (shape(x) == to) return x;
+  Shape padded = shape(x);
+  if (padded.size() > to.size()) malformed("a tensor of shape {} cannot be expanded to {}", to_text(padded), to_text(to));
+  padded.insert(padded.begin(), to.size() - padded.size(), 1);
+  x = reshape(x, padded);
+  if (padded == to) return x;
+  return make(Op::Expand, {x}, {{Key::Shape, to}});
+}
+
+ValueId Emitter::unsqueeze(ValueId x, int64_t axis) {
+  Shape wider = shape(x);
+  if (axis < 0 || axis > rank(x)) malformed("axis {} cannot be added to a tensor with {} dimensions", axis, rank(x));
+  wider.insert(wider.begin() + axis, 1);
+  return reshape(x, std::move(wider));
+}
+
+ValueId Emitter::linear(ValueId x, ValueId weight, ValueId bias) {
+  return make(Op::Linear, {x, weight, bias});
+}
+
+}  // namespace swoop

@@ -1,0 +1,77 @@
+// Puts core nodes into a graph for one exported node: shapes come from ops' inference, a move that moves nothing makes no node, and
+// every node carries the exported node's name and source line.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "import/budget.h"
+#include "import/meta.h"
+#include "ir/ir.h"
+
+namespace swoop {
+
+class Emitter {
+ public:
+  Emitter(Graph& graph_, Budget& budget_) : graph(graph_), budget(budget_) {}
+
+  Graph& graph;
+  Budget& budget;
+  LocId loc = kNone;
+  std::string name;  // of the exported node
+
+  const Type& type(ValueId value) const { return graph.type(value); }
+  const Shape& shape(ValueId value) const { return graph.type(value).shape; }
+  int rank(ValueId value) const { return graph.type(value).rank(); }
+  DType dtype(ValueId value) const { return graph.type(value).dtype; }
+  int64_t dim(ValueId value, int64_t axis) const;  // throws when there is no such axis
+
+  // -- constants
+  ValueId scalar(double value, DType dtype);  // rank 0
+  ValueId constant(Type type, Buffer data);
+  template <typename Fill>  // fill(i) -> double, or int64_t for exact integers
+  ValueId filled(DType dtype, Shape shape, Fill fill);
+
+  // -- nodes
+  std::vector<ValueId> make_all(Op op, std::vector<ValueId> inputs, Attrs attrs, std::vector<std::unique_ptr<Graph>> bodies = {});
+  ValueId make(Op op, std::vector<ValueId> inputs, Attrs attrs = {});
+  ValueId cast(ValueId x, DType dtype);
+  ValueId unary(std::string_view fn, ValueId x);
+  ValueId unary(std::string_view fn, ValueId x, double alpha, double beta = 0);
+  ValueId clamp(ValueId x, std::optional<double> min, std::optional<double> max);
+  ValueId add(ValueId a, ValueId b) { return make(Op::Add, {a, b}); }
+  ValueId sub(ValueId a, ValueId b) { return make(Op::Sub, {a, b}); }
+  ValueId mul(ValueId a, ValueId b) { return make(Op::Mul, {a, b}); }
+  ValueId div(ValueId a, ValueId b) { return make(Op::Div, {a, b}); }
+  ValueId scaled(ValueId x, double factor);  // x * factor, x itself for 1
+  ValueId reduce(Op op, ValueId x, Ints axes, bool keepdim);
+  ValueId reshape(ValueId x, Shape shape);
+  ValueId transpose(ValueId x, Ints perm);
+  ValueId swap(ValueId x, int64_t a, int64_t b);
+  ValueId slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step = 1);  // clamps as Python does; step > 0
+  ValueId select(ValueId x, int64_t axis, int64_t index);
+  ValueId concat(std::vector<ValueId> parts, int64_t axis);
+  ValueId expand(ValueId x, const Shape& shape);  // adds leading dims, repeats dims of size 1
+  ValueId unsqueeze(ValueId x, int64_t axis);
+  ValueId linear(ValueId x, ValueId weight, ValueId bias = kNone);
+};
+
+int64_t normalised_axis(int64_t axis, int rank);
+void store_element(std::byte* to, DType dtype, double value);
+void store_element(std::byte* to, DType dtype, int64_t value);
+double load_element(const std::byte* from, DType dtype);
+
+template <typename Fill>
+ValueId Emitter::filled(DType dtype, Shape shape, Fill fill) {
+  int64_t count = checked_count(shape, name);
+  uint64_t size = static_cast<uint64_t>(count) * byte_size(dtype);
+  budget.take(size, name);
+  Buffer data(size);
+  for (int64_t i = 0; i < count; ++i) store_element(data.data() + static_cast<size_t>(i) * byte_size(dtype), dtype, fill(i));
+  return graph.add_constant(Type{dtype, std::move(shape), std::nullopt}, graph.store(std::move(data)), name);
+}
+
+}  // namespace swoop

@@ -1,0 +1,328 @@
+#include "import/importer.h"
+
+#include "ops/ops.h"
+#include "support/check.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr std::string_view kTorchOps = "torch.ops.";
+constexpr size_t kMaxProblems = 20;
+
+// What a node without a location still has.
+std::string where(const Graph& graph, LocId loc) {
+  const Loc* found = graph.loc(loc);
+  std::string text = found ? to_text(*found) : std::string();
+  return text.empty() ? text : text + ": ";
+}
+
+}  // namespace
+
+const Program::Target& Program::target(std::string_view name) {
+  auto [at, fresh] = targets_.try_emplace(name);
+  if (fresh) {
+    at->second.found = find_row(name);
+    if (at->second.found.row) at->second.params = parse_schema(at->second.found.row->schema);
+  }
+  return at->second;
+}
+
+const StoredTensor* Program::weight(std::string_view fqn, bool persistent) {
+  auto at = weights_.find(fqn);
+  if (at == weights_.end()) at = weights_.emplace(fqn, archive.tensor(fqn, persistent)).first;
+  return &at->second;
+}
+
+void Program::problem(std::string message) {
+  problems.push_back(std::move(message));
+  if (problems.size() >= kMaxProblems) throw Malformed{"there are more problems than are worth listing"};
+}
+
+GraphImporter::GraphImporter(Program& program, Graph& graph, Json definition, bool body)
+    : scope(graph, program.budget, body), program_(program), graph_(graph), definition_(definition), call_(scope, graph, program.budget) {
+  load_metas();
+}
+
+void GraphImporter::load_metas() {
+  std::optional<Json> values = find(definition_, "tensor_values");
+  if (!values) return;
+  JsonObject object = as_object(*values, "tensor_values");
+  metas_.reserve(object.size());
+  for (auto [name, meta] : object) metas_.emplace(name, meta);
+}
+
+TensorMeta GraphImporter::declared(std::string_view name) const {
+  auto at = metas_.find(name);
+  if (at == metas_.end()) malformed("the file does not say what type `{}` has", name);
+  return read_meta(at->second, program_.symbols, name);
+}
+
+ValueId GraphImporter::read(std::string_view name) { return scope.read(scope.get(name), call_); }
+
+void GraphImporter::import_nodes() {
+  for (Json node : as_array(member(definition_, "nodes"), "nodes")) import_node(node);
+}
+
+void GraphImporter::import_node(Json node) {
+  std::string_view target = as_text(member(node, "target"), "target");
+  call_.loc = locations_.intern(graph_, node);
+  std::optional<Json> name = find(node, "name");
+  call_.name = name ? as_text(*name, "name") : std::string_view();
+  std::string fault;
+  try {
+    dispatch(node, target);
+    return;
+  } catch (const Malformed& broken) {
+    fault = broken.message;
+  } catch (const Unsupported& form) {
+    fault = form.reason;
+  }
+  if (fault.empty()) throw Malformed{""};  // from a body, listed there
+  program_.problem(fmt::format("{}{} (node `{}`, {})", where(graph_, call_.loc), fault, call_.name, target));
+  give_up_on(node, fault);
+}
+
+void GraphImporter::dispatch(Json node, std::string_view target) {
+  if (!target.starts_with(kTorchOps)) return import_number(node, target);
+  target.remove_prefix(kTorchOps.size());
+  if (target.starts_with("higher_order.")) return import_control(node, target);
+  const Program::Target& known = program_.target(target);
+  if (known.found.row && known.found.row->kind == RowKind::Drop) return;
+  if (known.found.row && known.found.row->kind == RowKind::Number) return import_number(node, target);
+  import_operator(node, target, known);
+}
+
+// The node is broken, but those behind it may be too: its results get their declared types so that the user sees all problems at once.
+void GraphImporter::give_up_on(Json node, const std::string& message) {
+  try {
+    Outputs outputs = read_outputs(node);
+    std::vector<Type> types;
+    for (size_t i = 0; i < outputs.names.size(); ++i) {
+      if (!outputs.tensors[i]) throw Malformed{message};
+      types.push_back(declared(outputs.names[i]).type);
+    }
+    Node& made = graph_.add_node(Op::Opaque, {}, std::move(types), {{Key::Target, std::string("broken")}}, call_.loc, call_.name);
+    for (size_t i = 0; i < outputs.names.size(); ++i)
+      if (!scope.find(outputs.names[i])) scope.bind_value(outputs.names[i], made.outputs[i]);
+  } catch (const Malformed&) {
+    throw Malformed{""};  // the problem is listed already; nothing behind it can be read
+  }
+}
+
+GraphImporter::Outputs GraphImporter::read_outputs(Json node) const {
+  Outputs outputs;
+  auto add = [&](Json reference, bool tensor) {
+    outputs.names.push_back(as_text(member(reference, tensor ? "name" : "as_name"), "name"));
+    outputs.tensors.push_back(tensor);
+  };
+  for (Json output : as_array(member(node, "outputs"), "outputs")) {
+    Tagged tagged = as_union(output, "outputs");
+    if (tagged.tag == "as_tensor")
+      add(tagged.value, true);
+    else if (tagged.tag == "as_tensors")
+      for (Json one : as_array(tagged.value, "as_tensors")) add(one, true);
+    else if (tagged.tag == "as_sym_int" || tagged.tag == "as_sym_float" || tagged.tag == "as_sym_bool")
+      add(tagged.value, false);
+    else if (tagged.tag != "as_none")
+      malformed("it gives a result of kind {}, which is not supported", tagged.tag);
+  }
+  return outputs;
+}
+
+ArgValue GraphImporter::number_argument(Json reference) {
+  std::optional<Json> name = find(reference, "as_name");
+  if (!name) {
+    Tagged tagged = as_union(reference, "a number");
+    if (tagged.tag == "as_int") return as_integer(tagged.value, tagged.tag);
+    if (tagged.tag == "as_float") return as_real(tagged.value, tagged.tag);
+    if (tagged.tag == "as_bool") return as_flag(tagged.value, tagged.tag);
+    malformed("a number is written as {}", tagged.tag);
+  }
+  const Binding& binding = scope.get(as_text(*name, "as_name"));
+  if (!binding.number) malformed("a tensor is used where a number is needed");
+  return std::visit([](const auto& value) -> ArgValue { return value; }, *binding.number);
+}
+
+ArgValue GraphImporter::read_argument(Json argument) {
+  auto [tag, value] = as_union(argument, "arg");
+  auto tensor = [&](Json reference) { return TensorArg{&scope.get(as_text(member(reference, "name"), "name"))}; };
+  auto list = [&](auto result, auto convert) {
+    for (Json one : as_array(value, tag)) result.push_back(convert(one));
+    return ArgValue(std::move(result));
+  };
+  auto integer_of = [&](Json one) {
+    ArgValue number = number_argument(one);
+    const int64_t* integer = std::get_if<int64_t>(&number);
+    if (!integer) malformed("a list of integers holds something else");
+    return *integer;
+  };
+  if (tag == "as_tensor") {
+    TensorArg arg = tensor(value);
+    if (arg.binding->number) return std::visit([](const auto& number) -> ArgValue { return number; }, *arg.binding->number);
+    return arg;
+  }
+  if (tag == "as_int") return as_integer(value, tag);
+  if (tag == "as_float") return as_real(value, tag);
+  if (tag == "as_none") return std::monostate{};
+  if (tag == "as_ints") return list(Ints(), [&](Json one) { return as_integer(one, tag); });
+  if (tag == "as_bool") return as_flag(value, tag);
+  if (tag == "as_scalar_type") return dtype_from_code(as_integer(value, tag), "dtype");
+  if (tag == "as_string") return std::string(as_text(value, tag));
+  if (tag == "as_tensors") return list(std::vector<TensorArg>(), tensor);
+  if (tag == "as_optional_tensors")
+    return list(std::vector<TensorArg>(), [&](Json one) {
+      Tagged option = as_union(one, tag);
+      return option.tag == "as_tensor" ? tensor(option.value) : TensorArg{};
+    });
+  if (tag == "as_optional_tensor") {
+    Tagged option = as_union(value, tag);
+    if (option.tag == "as_tensor") return tensor(option.value);
+    return std::monostate{};
+  }
+  if (tag == "as_sym_int" || tag == "as_sym_float" || tag == "as_sym_bool") return number_argument(value);
+  if (tag == "as_sym_ints") return list(Ints(), integer_of);
+  if (tag == "as_floats") return list(Doubles(), [&](Json one) { return as_real(one, tag); });
+  if (tag == "as_bools") return list(std::vector<bool>(), [&](Json one) { return as_flag(one, tag); });
+  if (tag == "as_strings") return list(Strings(), [&](Json one) { return std::string(as_text(one, tag)); });
+  if (tag == "as_memory_format") return OtherArg{fmt::format("memory_format:{}", as_integer(value, tag))};
+  if (tag == "as_layout") return OtherArg{fmt::format("layout:{}", as_integer(value, tag))};
+  if (tag == "as_device") return OtherArg{fmt::format("device:{}", as_text(member(value, "type"), "type"))};
+  if (tag == "as_complex") return ComplexArg{as_real(member(value, "real"), "real"), as_real(member(value, "imag"), "imag")};
+  malformed("it has an argument of kind {}, which is not supported", tag);
+}
+
+void GraphImporter::fill_arguments(Call& call, Json node, const Program::Target& known) {
+  call.names.clear();
+  call.args.clear();
+  JsonArray inputs = as_array(member(node, "inputs"), "inputs");
+  if (!known.found.row) {
+    for (Json input : inputs) {
+      call.names.push_back(as_text(member(input, "name"), "name"));
+      call.args.push_back(read_argument(member(input, "arg")));
+    }
+    return;
+  }
+  const std::vector<Param>& params = known.params;
+  std::vector<bool> given(params.size(), false);
+  call.args.resize(params.size());
+  size_t position = 0;
+  for (Json input : inputs) {
+    std::string_view name = as_text(member(input, "name"), "name");
+    size_t index = position;
+    if (index >= params.size() || params[index].name != name)
+      for (index = 0; index < params.size() && params[index].name != name; ++index) {}
+    if (index == params.size()) unsupported("its argument `{}` is newer than this program", name);
+    if (given[index]) malformed("its argument `{}` is given twice", name);
+    call.args[index] = read_argument(member(input, "arg"));
+    given[index] = true;
+    position = index + 1;
+  }
+  for (size_t i = 0; i < params.size(); ++i) {
+    call.names.push_back(params[i].name);
+    if (given[i]) continue;
+    if (params[i].required) malformed("its argument `{}` is missing", params[i].name);
+    call.args[i] = params[i].fallback;
+  }
+}
+
+void GraphImporter::import_operator(Json node, std::string_view target, const Program::Target& known) {
+  Outputs outputs = read_outputs(node);
+  Call& call = call_;
+  call.row = known.found.row;
+  call.results.clear();
+  call.wanted.clear();
+  if (call.name.empty() && !outputs.names.empty()) call.name = outputs.names[0];
+  std::string unused = call.name + "_unused_";
+  for (size_t i = 0; i < outputs.names.size(); ++i) {
+    if (!outputs.tensors[i]) malformed("its result is a number that depends on the data; compute with tensors instead");
+    call.results.push_back(declared(outputs.names[i]).type);
+    call.wanted.push_back(!outputs.names[i].starts_with(unused));
+  }
+  std::vector<ValueId> values;
+  try {
+    fill_arguments(call, node, known);
+    if (call.row && call.row->build) values = call.row->build(call).values;
+  } catch (const Unsupported& reason) {
+    values.clear();
+    program_.notes.push_back({call.name, where(graph_, call.loc), fmt::format("{} stays a host kernel: {}", target, reason.reason)});
+    if (call.args.size() != call.names.size()) {  // the schema did not fit: take the arguments as they are
+      Program::Target unknown;
+      fill_arguments(call, node, unknown);
+    }
+  }
+  if (values.empty() && !outputs.names.empty()) values = make_opaque(call, target);
+  bind_results(call, known, outputs, std::move(values));
+}
+
+void GraphImporter::bind_results(Call& call, const Program::Target& known, const Outputs& outputs, std::vector<ValueId> values) {
+  if (values.size() != outputs.names.size()) malformed("it has {} results where its operator gives {}", outputs.names.size(), values.size());
+  const Row* row = known.found.row;
+  TensorArg* self = call.args.empty() ? nullptr : std::get_if<TensorArg>(&call.args[0]);
+  bool view = row && !known.found.copy && self && self->binding &&
+              (row->kind == RowKind::View || (row->kind == RowKind::ViewIfContiguous && self->binding->contiguous));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == kNone) continue;
+    TensorMeta meta = declared(outputs.names[i]);
+    const Type& made = graph_.type(values[i]);
+    if (made.shape != meta.type.shape)
+      malformed("the file says its result has the shape {}, but the operator gives {}", to_text(meta.type.shape), to_text(made.shape));
+    if (made.dtype != meta.type.dtype) {
+      if (made.quantized()) malformed("the file says its result is {}, but the operator gives {}", to_text(meta.type), to_text(made));
+      values[i] = call.cast(values[i], meta.type.dtype);
+    }
+    if (known.found.in_place && i == 0) {
+      if (!self || !self->binding) malformed("an in-place operator has no tensor to change");
+      Binding* target = self->binding;
+      if (view) {  // unsqueeze_, detach_: only the view changes
+        scope.bind_view(outputs.names[i], *target, scope.read(*target, call), values[i], meta.contiguous());
+        *target = scope.get(outputs.names[i]);
+      } else {
+        scope.write(*target, values[i], call);
+        scope.bind_alias(outputs.names[i], *target);
+      }
+    } else if (view) {
+      scope.bind_view(outputs.names[i], *self->binding, scope.read(*self->binding, call), values[i], meta.contiguous());
+    } else {
+      scope.bind_value(outputs.names[i], values[i], meta.contiguous());
+    }
+  }
+}
+
+Number GraphImporter::number_of(const ArgValue& value) const {
+  if (const bool* flag = std::get_if<bool>(&value)) return *flag;
+  if (const int64_t* integer = std::get_if<int64_t>(&value)) return *integer;
+  if (const double* real = std::get_if<double>(&value)) return *real;
+  malformed("it computes with something that is not a number");
+}
+
+void GraphImporter::import_number(Json node, std::string_view target) {
+  Outputs outputs = read_outputs(node);
+  std::vector<ArgValue> args;
+  for (Json input : as_array(member(node, "inputs"), "inputs")) args.push_back(read_argument(member(input, "arg")));
+  std::optional<Number> result;
+  const TensorArg* tensor = args.empty() ? nullptr : std::get_if<TensorArg>(&args[0]);
+  if (tensor && tensor->binding) {
+    if (target == "aten.sym_size.int" && args.size() == 2) {
+      const int64_t* axis = std::get_if<int64_t>(&args[1]);
+      if (!axis) malformed("it asks for the size of an axis that is not a number");
+      ValueId x = scope.read(*tensor->binding, call_);
+      result = Number(call_.dim(x, normalised_axis(*axis, call_.rank(x))));
+    } else if (target == "aten.sym_numel.default") {
+      result = Number(element_count(call_.shape(scope.read(*tensor->binding, call_))));
+    } else if (const StoredTensor* known = scope.constant(*tensor->binding); known && element_count(known->type.shape) == 1) {
+      double value = load_element(known->data.data(), known->type.dtype);
+      result = is_float(known->type.dtype) ? Number(value) : Number(static_cast<int64_t>(value));
+    }
+    if (!result) malformed("its result is a number that depends on the data; compute with tensors instead");
+  } else {
+    std::vector<Number> numbers;
+    for (const ArgValue& arg : args) numbers.push_back(number_of(arg));
+    result = fold_number(target, numbers);
+    if (!result) malformed("the arithmetic on sizes `{}` is not supported", target);
+  }
+  if (outputs.names.size() != 1) malformed("it should have one result, and has {}", outputs.names.size());
+  scope.bind_number(outputs.names[0], *result);
+}
+
+}  // namespace swoop

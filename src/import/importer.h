@@ -1,0 +1,97 @@
+// One exported graph, node by node, into one Graph. Bodies of control flow get importers of their own.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "import/archive.h"
+#include "import/aten.h"
+#include "import/import.h"
+#include "import/locations.h"
+#include "import/scope.h"
+
+namespace swoop {
+
+// What the graphs of one program share.
+struct Program {
+  Program(Archive& archive_, Budget& budget_) : archive(archive_), symbols(archive_.model()), budget(budget_) {}
+
+  struct Target {
+    Found found;
+    std::vector<Param> params;
+  };
+  const Target& target(std::string_view name);
+
+  const StoredTensor* weight(std::string_view fqn, bool persistent);
+  void problem(std::string message);  // throws when there are too many
+
+  Archive& archive;
+  Symbols symbols;
+  Budget& budget;
+  std::vector<ImportNote> notes;
+  std::vector<std::string> problems;
+  int depth = 0;
+
+ private:
+  std::unordered_map<std::string_view, Target> targets_;
+  std::unordered_map<std::string_view, StoredTensor> weights_;
+};
+
+class GraphImporter {
+ public:
+  GraphImporter(Program& program, Graph& graph, Json definition, bool body);
+
+  // All nodes of the definition, in order.
+  void import_nodes();
+
+  Scope scope;
+  TensorMeta declared(std::string_view name) const;
+  ValueId read(std::string_view name);  // the value a name stands for at the end
+
+ private:
+  struct Operand {
+    Binding* binding = nullptr;
+    bool baked = false;  // goes into the bodies as a constant
+  };
+  struct Outputs {
+    std::vector<std::string_view> names;
+    std::vector<bool> tensors;  // false: a number
+  };
+
+  void load_metas();
+  void import_node(Json node);
+  void dispatch(Json node, std::string_view target);
+  void import_operator(Json node, std::string_view target, const Program::Target& known);
+  void import_number(Json node, std::string_view target);
+  void fill_arguments(Call& call, Json node, const Program::Target& known);
+  void bind_results(Call& call, const Program::Target& known, const Outputs& outputs, std::vector<ValueId> values);
+  std::vector<ValueId> make_opaque(Call& call, std::string_view target);
+  ArgValue read_argument(Json argument);
+  ArgValue number_argument(Json reference);
+  Outputs read_outputs(Json node) const;
+  Number number_of(const ArgValue& value) const;
+  void give_up_on(Json node, const std::string& message);
+
+  // control.cpp
+  void import_control(Json node, std::string_view target);
+  std::vector<Json> control_arguments(Json node) const;
+  std::vector<Operand> operands(Json argument);
+  bool bakeable(const Binding& binding);
+  std::unique_ptr<Graph> import_body(Json argument, const std::vector<Operand>& operands, const std::vector<bool>& scanned);
+  void import_inline(Json node, Json body, const std::vector<Json>& arguments);
+
+  Program& program_;
+  Graph& graph_;
+  Json definition_;
+  Call call_;  // reused: carries the location and name of the node at hand
+  Locations locations_;
+  std::unordered_map<std::string_view, Json> metas_;
+};
+
+// Folds a function of Python numbers (numbers.cpp); empty when it is not one that we know.
+std::optional<Number> fold_number(std::string_view target, const std::vector<Number>& operands);
+
+}  // namespace swoop

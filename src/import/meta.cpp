@@ -1,0 +1,135 @@
+#include "import/meta.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "import/refuse.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr size_t kMaxRank = 64;                           // PyTorch's own limit
+constexpr int64_t kMaxElements = int64_t{1} << 40;        // no model that anyone runs has an array of more
+
+// Calls found(name) for each Symbol('name', ...) of a sympy expression.
+template <typename Found>
+void each_symbol(std::string_view expression, Found found) {
+  constexpr std::string_view kOpening = "Symbol('";
+  for (size_t at = expression.find(kOpening); at != std::string_view::npos; at = expression.find(kOpening, at)) {
+    at += kOpening.size();
+    size_t end = expression.find('\'', at);
+    if (end == std::string_view::npos) return;
+    found(expression.substr(at, end - at));
+    at = end;
+  }
+}
+
+}  // namespace
+
+Symbols::Symbols(Json program) {
+  std::optional<Json> constraints = find(program, "range_constraints");
+  if (!constraints) return;
+  for (auto [name, range] : as_object(*constraints, "range_constraints")) {
+    Range bounds;
+    // Infinite bounds are null, absent or beyond int64: open either way.
+    int64_t bound = 0;
+    if (std::optional<Json> min = find(range, "min_val"); min && min->get(bound) == simdjson::SUCCESS) bounds.min = bound;
+    if (std::optional<Json> max = find(range, "max_val"); max && max->get(bound) == simdjson::SUCCESS) bounds.max = bound;
+    ranges_.emplace(name, bounds);
+  }
+}
+
+std::string Symbols::open_symbol(Json symint) const {
+  std::optional<Json> expression = find(symint, "as_expr");
+  if (!expression) return {};
+  std::string open;
+  std::optional<Json> text = find(*expression, "expr_str");
+  each_symbol(text ? as_text(*text, "expr_str") : std::string_view(), [&](std::string_view name) {
+    auto at = ranges_.find(name);
+    if (!open.empty()) return;
+    if (at == ranges_.end() || !at->second.min || !at->second.max)
+      open = fmt::format("{}, of any size", name);
+    else if (*at->second.min != *at->second.max)
+      open = fmt::format("{}, {} to {}", name, *at->second.min, *at->second.max);
+  });
+  return open;
+}
+
+int64_t Symbols::value(Json symint, std::string_view what) const {
+  if (std::optional<Json> plain = find(symint, "as_int")) return as_integer(*plain, what);
+  std::optional<Json> expression = find(symint, "as_expr");
+  if (!expression) malformed("`{}` has a size that is neither a number nor an expression.", what);
+  if (std::string open = open_symbol(symint); !open.empty()) {
+    if (open.starts_with('u'))
+      malformed("the size of `{}` depends on the data ({}); give it a static shape before export", what, open);
+    malformed("the size of `{}` is dynamic ({}); export the model with static shapes", what, open);
+  }
+  std::optional<Json> hint = find(*expression, "hint");
+  std::optional<Json> number = hint ? find(*hint, "as_int") : std::nullopt;
+  if (!number) malformed("`{}` has a size without a value.", what);
+  return as_integer(*number, what);
+}
+
+bool TensorMeta::contiguous() const {
+  int64_t expected = 1;
+  for (size_t i = type.shape.size(); i-- > 0;) {
+    if (type.shape[i] == 0) return true;
+    if (type.shape[i] != 1 && (i >= strides.size() || strides[i] != expected)) return false;
+    expected *= type.shape[i];
+  }
+  return true;
+}
+
+DType dtype_from_code(int64_t code, std::string_view what) {
+  switch (code) {
+    case 1: return DType::U8;
+    case 2: return DType::I8;
+    case 3: return DType::I16;
+    case 4: return DType::I32;
+    case 5: return DType::I64;
+    case 6: return DType::F16;
+    case 7: return DType::F32;
+    case 8: return DType::F64;
+    case 12: return DType::Bool;
+    case 13: return DType::BF16;
+    case 9:
+    case 10:
+    case 11: malformed("`{}` holds complex numbers, which are not supported; compute with real and imaginary parts", what);
+    default: malformed("`{}` has an element type that is not supported (ScalarType {} of torch.export).", what, code);
+  }
+}
+
+int64_t checked_count(const Shape& shape, std::string_view what) {
+  if (shape.size() > kMaxRank) malformed("`{}` has {} dimensions; PyTorch allows {}.", what, shape.size(), kMaxRank);
+  int64_t count = 1;
+  bool empty = false;
+  for (int64_t size : shape) {
+    if (size < 0) malformed("`{}` has the shape {}, and a size cannot be negative.", what, to_text(shape));
+    empty |= size == 0;
+    if (size > kMaxElements || (size > 0 && count > kMaxElements / size))
+      malformed("`{}` has the shape {}, which is too large for any machine.", what, to_text(shape));
+    count *= std::max<int64_t>(size, 1);
+  }
+  return empty ? 0 : count;
+}
+
+TensorMeta read_meta(Json meta, const Symbols& symbols, std::string_view what) {
+  TensorMeta result;
+  result.type.dtype = dtype_from_code(as_integer(member(meta, "dtype"), "dtype"), what);
+  for (Json size : as_array(member(meta, "sizes"), "sizes")) {
+    if (result.type.shape.size() >= kMaxRank) malformed("`{}` has more than {} dimensions.", what, kMaxRank);
+    result.type.shape.push_back(symbols.value(size, what));
+  }
+  checked_count(result.type.shape, what);
+  if (std::optional<Json> strides = find(meta, "strides")) {
+    JsonArray list = as_array(*strides, "strides");
+    if (list.size() != result.type.shape.size()) malformed("`{}` has {} sizes but {} strides.", what, result.type.shape.size(), list.size());
+    for (Json stride : list) result.strides.push_back(symbols.value(stride, what));
+  }
+  if (std::optional<Json> offset = find(meta, "storage_offset")) result.offset = symbols.value(*offset, what);
+  return result;
+}
+
+}  // namespace swoop

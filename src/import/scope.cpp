@@ -1,0 +1,173 @@
+#include "import/scope.h"
+
+#include <algorithm>
+
+#include "support/check.h"
+
+namespace swoop {
+
+namespace {
+
+bool is_move(Op op) { return op == Op::Reshape || op == Op::Transpose || op == Op::Slice || op == Op::Expand; }
+
+Ints inverse(const Ints& perm) {
+  Ints result(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) result[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return result;
+}
+
+// base with base[start : start + n * step : step] along axis replaced by part.
+ValueId write_slice(Emitter& at, const Node& slice, ValueId base, ValueId part) {
+  int64_t axis = slice.integer(Key::Axis);
+  int64_t start = slice.integer(Key::Start);
+  int64_t step = slice.integer(Key::Step);
+  int64_t count = at.dim(part, axis);
+  int64_t size = at.dim(base, axis);
+  if (count == 0) return base;
+  if (step == 1) {
+    std::vector<ValueId> parts;
+    if (start > 0) parts.push_back(at.slice(base, axis, 0, start));
+    parts.push_back(part);
+    if (start + count < size) parts.push_back(at.slice(base, axis, start + count, size));
+    return at.concat(std::move(parts), axis);
+  }
+  int64_t inner = 1;
+  for (int64_t d = axis + 1; d < at.rank(part); ++d) inner *= at.dim(part, d);
+  ValueId index = at.filled(DType::I64, at.shape(part), [&](int64_t i) { return start + (i / inner % count) * step; });
+  return at.make(Op::ScatterElements, {base, index, part}, {{Key::Axis, axis}});
+}
+
+// The storage before `move` such that the move gives `result`; `base` supplies the elements the move drops.
+ValueId undo(Emitter& at, const Node& move, ValueId base, ValueId result) {
+  switch (move.op) {
+    case Op::Reshape: return at.reshape(result, at.shape(base));
+    case Op::Transpose: return at.transpose(result, inverse(move.ints(Key::Perm)));
+    case Op::Slice: return write_slice(at, move, base, result);
+    default: unsupported("an in-place operator writes through an expanded view");
+  }
+}
+
+}  // namespace
+
+Binding* Scope::find(std::string_view name) {
+  auto at = names_.find(name);
+  return at == names_.end() ? nullptr : &at->second;
+}
+
+Binding& Scope::get(std::string_view name) {
+  Binding* binding = find(name);
+  if (!binding) malformed("it uses `{}` before anything has made it; the file's nodes are out of order or form a circle", name);
+  return *binding;
+}
+
+Binding& Scope::fresh(std::string_view name) {
+  auto [at, is_new] = names_.try_emplace(name);
+  if (!is_new) malformed("the name `{}` is given twice", name);
+  return at->second;
+}
+
+void Scope::bind_number(std::string_view name, Number number) { fresh(name).number = std::move(number); }
+
+void Scope::bind_absent(std::string_view name) { fresh(name).absent = true; }
+
+void Scope::bind_constant(std::string_view name, std::string_view fqn, const StoredTensor* constant) {
+  Binding& binding = fresh(name);
+  binding.storage = static_cast<uint32_t>(storages_.size());
+  TensorStorage& made = storages_.emplace_back();
+  made.origin = TensorStorage::Origin::Weight;
+  made.name = fqn;
+  made.constant = constant;
+}
+
+TensorStorage& Scope::bind_value(std::string_view name, ValueId value, bool contiguous) {
+  Binding& binding = fresh(name);
+  binding.storage = static_cast<uint32_t>(storages_.size());
+  binding.value = value;
+  binding.contiguous = contiguous;
+  TensorStorage& made = storages_.emplace_back();
+  made.value = value;
+  return made;
+}
+
+void Scope::bind_view(std::string_view name, const Binding& base, ValueId base_value, ValueId value, bool contiguous) {
+  std::vector<NodeId> path;
+  ValueId walk = value;
+  while (walk != base_value) {
+    const Node* node = graph_.producer(walk);
+    if (!node || !is_move(node->op)) {
+      bind_value(name, value, contiguous);
+      return;
+    }
+    path.push_back(node->id);
+    walk = node->inputs[0];
+  }
+  std::reverse(path.begin(), path.end());
+  Binding whole = base;
+  Binding& binding = fresh(name);
+  binding = std::move(whole);
+  binding.path.insert(binding.path.end(), path.begin(), path.end());
+  binding.value = value;
+  binding.version = storages_[binding.storage].version;
+  binding.contiguous = contiguous;
+}
+
+void Scope::bind_alias(std::string_view name, const Binding& other) {
+  Binding copy = other;
+  if (Binding* known = find(name)) {
+    *known = std::move(copy);
+    return;
+  }
+  fresh(name) = std::move(copy);
+}
+
+ValueId Scope::read(Binding& binding, const Emitter& at) {
+  if (binding.number || binding.absent) malformed("a tensor is needed where a number or None is given");
+  TensorStorage& from = storages_[binding.storage];
+  if (from.value == kNone) {
+    CHECK(from.constant, "storage {} has neither value nor constant", from.name);
+    from.value = graph_.add_constant(from.constant->type, from.constant->data, from.name);
+  }
+  if (binding.value != kNone && binding.version == from.version) return binding.value;
+  Emitter again(graph_, budget_);
+  again.loc = at.loc;
+  again.name = at.name;
+  ValueId value = from.value;
+  for (NodeId id : binding.path) value = again.make(graph_.node(id).op, {value}, graph_.node(id).attrs);
+  binding.value = value;
+  binding.version = from.version;
+  return value;
+}
+
+void Scope::write(Binding& binding, ValueId value, Emitter& at) {
+  ValueId old = read(binding, at);
+  TensorStorage& to = storages_[binding.storage];
+  if (to.baked) unsupported("an in-place operator changes a tensor that control flow has already read");
+  if (to.origin == TensorStorage::Origin::Weight) {
+    if (body_) malformed("it changes the buffer `{}` inside of control flow; call run_decompositions() on the program before saving it", to.name);
+    make_state(to);
+  }
+  value = at.expand(at.cast(value, at.dtype(old)), at.shape(old));
+  std::vector<ValueId> steps = {to.value};
+  for (NodeId id : binding.path) steps.push_back(at.make(graph_.node(id).op, {steps.back()}, graph_.node(id).attrs));
+  ValueId whole = value;
+  for (size_t i = binding.path.size(); i-- > 0;) whole = undo(at, graph_.node(binding.path[i]), steps[i], whole);
+  to.value = whole;
+  ++to.version;
+  binding.value = value;
+  binding.version = to.version;
+}
+
+const StoredTensor* Scope::constant(const Binding& binding) const {
+  if (binding.storage == kNone || !binding.path.empty()) return nullptr;
+  const TensorStorage& from = storages_[binding.storage];
+  return from.version == 0 ? from.constant : nullptr;
+}
+
+void Scope::make_state(TensorStorage& storage) {
+  ValueId constant = storage.value;
+  storage.value = graph_.add_input(storage.constant->type, storage.name, {Port::Role::State, storage.name, storage.constant->data});
+  if (constant != kNone) graph_.replace_all_uses(constant, storage.value);
+  storage.origin = TensorStorage::Origin::State;
+}
+
+}  // namespace swoop
