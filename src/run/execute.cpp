@@ -12,8 +12,26 @@ namespace {
 
 constexpr uint64_t kOperationCost = 4096;  // so that no number of empty operations runs for long
 
-Result<void> set_up_memory(Machine& machine, const NpuProgram& program, std::span<const Bytes> inputs, const NpuRunOptions& options,
-                           Buffer& scratch, Buffer& fast) {
+// Fast scratch is large and seldom used; programs that never name it do not get it.
+bool uses_region(const std::vector<NpuCommand>& commands, int region) {
+  auto names = [&](const NpuCommand& command) {
+    switch (static_cast<Cmd>(command.id)) {
+      case Cmd::IFM_REGION:
+      case Cmd::IFM2_REGION:
+      case Cmd::OFM_REGION:
+      case Cmd::WEIGHT_REGION:
+      case Cmd::SCALE_REGION:
+      case Cmd::DMA0_SRC_REGION:
+      case Cmd::DMA0_DST_REGION:
+      case Cmd::DMA0_IDX_REGION: return (command.parameter & 7) == region;
+      default: return false;
+    }
+  };
+  return std::any_of(commands.begin(), commands.end(), names);
+}
+
+Result<void> set_up_memory(Machine& machine, const NpuProgram& program, const std::vector<NpuCommand>& commands,
+                           std::span<const Bytes> inputs, const NpuRunOptions& options, Buffer& scratch, Buffer& fast) {
   constexpr uint64_t kMaxScratch = uint64_t{1} << 32;
   auto region_ok = [](int region) { return region >= 0 && region < kNpuRegionCount; };
   if (!region_ok(program.weight_region) || !region_ok(program.scratch_region) || !region_ok(program.scratch_fast_region))
@@ -22,8 +40,10 @@ Result<void> set_up_memory(Machine& machine, const NpuProgram& program, std::spa
   uint64_t fast_size = program.scratch_fast_size.value_or(options.scratch_fast_bytes);
   if (fast_size > kMaxScratch) return error("The program asks for {} bytes of fast scratch memory.", fast_size);
   scratch.assign(program.scratch_size, std::byte{0});
-  fast.assign(fast_size, std::byte{0});
-  machine.memory.add_scratch(program.scratch_fast_region, fast);
+  if (uses_region(commands, program.scratch_fast_region)) {
+    fast.assign(fast_size, std::byte{0});
+    machine.memory.add_scratch(program.scratch_fast_region, fast);
+  }
   machine.memory.add_scratch(program.scratch_region, scratch);
   machine.memory.add_read_only(program.weight_region, program.weights);
   machine.memory.set_internal_size(machine.config.internal_bytes);
@@ -113,6 +133,8 @@ Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& comma
 
 }  // namespace
 
+std::shared_ptr<NpuRunCache> make_run_cache() { return std::make_shared<NpuRunCache>(); }
+
 Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> inputs, std::vector<Buffer>& outputs,
                          const NpuRunOptions& options) {
   TRY_ASSIGN(DriverPayload payload, parse_payload(program.commands));
@@ -122,8 +144,9 @@ Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> input
   Machine machine;
   machine.config = payload.config;
   machine.work_left = options.max_work;
+  machine.cache = options.cache ? options.cache : make_run_cache();
   Buffer scratch, fast;
-  TRY(set_up_memory(machine, program, inputs, options, scratch, fast));
+  TRY(set_up_memory(machine, program, commands, inputs, options, scratch, fast));
   TRY(run_commands(machine, commands, options));
   outputs.clear();
   for (size_t i = 0; i < program.outputs.size(); ++i) {

@@ -20,6 +20,21 @@ struct Weights {
   std::vector<int16_t> packed;  // for the matrix kernel (gemm.h); empty for depthwise
 };
 
+}  // namespace swoop::ethos
+
+namespace swoop {
+
+// Stripes of a cascade, and runs on many samples, use the same weights again and again. Keyed by the encoded bytes and everything that
+// decides their order.
+struct NpuRunCache {
+  std::map<std::array<uint64_t, 4>, std::shared_ptr<const ethos::Weights>> weights;
+  uint64_t values = 0;  // in all of them
+};
+
+}  // namespace swoop
+
+namespace swoop::ethos {
+
 // A chain buffer of the U85: what one operation hands to the next without memory between.
 struct ChainBuffer {
   bool filled = false;
@@ -43,9 +58,7 @@ struct Machine {
   bool result_flag = false;  // U85: what NPU_OP_BRANCH looks at: the last element written by the last operation was not zero
   bool chain_open = false;   // the last operation wrote to a chain buffer
 
-  // Stripes of a cascade use the same weights again and again. Keyed by the encoded bytes and everything that decides their order.
-  std::map<std::array<uint64_t, 4>, std::shared_ptr<const Weights>> weight_cache;
-  uint64_t weight_cache_values = 0;
+  std::shared_ptr<NpuRunCache> cache;
 
   bool is_u85() const { return config.family == NpuFamily::U85; }
 
@@ -68,7 +81,7 @@ struct Machine {
 };
 
 // Bound on the elements of one feature map: what a stream may make us allocate.
-constexpr int64_t kMaxElements = int64_t{1} << 28;
+constexpr int64_t kMaxElements = int64_t{1} << 26;
 
 Result<void> run_convolution(Machine& machine, bool depthwise, uint32_t parameter);
 Result<void> run_pooling(Machine& machine, uint32_t mode);

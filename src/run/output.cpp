@@ -211,6 +211,7 @@ Result<OutputStage> read_output_stage(Machine& machine) {
   TRY(machine.check_registers());
   if (stage.shape.elements() > kMaxElements || int64_t{stage.shape.h} * stage.shape.w > kMaxElements)
     return error("The output ({} x {} x {}) is too large.", stage.shape.h, stage.shape.w, stage.shape.c);
+  TRY(machine.spend_elements(stage.shape.elements()));  // before anybody allocates it
   return stage;
 }
 

@@ -20,20 +20,52 @@ int64_t divide(int64_t sum, int count) {
   return scale_and_round(sum, static_cast<uint32_t>(multiplier), 30 + k, Rounding::Natural);
 }
 
-// Calls body(y, x, first tap row, last, first tap column, last) for every output pixel with the taps that are not padding.
-template <typename Body>
-void for_each_window(const Window& window, const PaddedInput<int32_t>& input, const Body& body) {
-  parallel_for(static_cast<size_t>(window.output.h), 4, [&](size_t first, size_t last) {
-    for (size_t row = first; row < last; ++row)
-      for (int x = 0; x < window.output.w; ++x) body(static_cast<int>(row), x, input);
-  });
-}
-
 // Taps [first, last) of a window that begins at `start` and lie in [low, high).
 void valid_taps(int start, int taps, int dilation, int low, int high, int& first, int& last) {
   first = start >= low ? 0 : (low - start + dilation - 1) / dilation;
   last = start >= high ? 0 : std::min(taps, (high - start + dilation - 1) / dilation);
   if (last < first) last = first;
+}
+
+// One output pixel, all channels; the number of taps that are not padding.
+int pool_window(Pool mode, const Window& window, const PaddedInput<int32_t>& input, int y, int x, std::vector<int64_t>& sums) {
+  const int top = y * window.stride_y, left = x * window.stride_x, c = window.output.c;
+  int y0, y1, x0, x1;
+  valid_taps(top, window.kernel_h, window.dilation_y, input.row_first, input.row_last, y0, y1);
+  valid_taps(left, window.kernel_w, window.dilation_x, input.column_first, input.column_last, x0, x1);
+  const bool largest = mode == Pool::Max || mode == Pool::ArgmaxX || mode == Pool::ArgmaxY;
+  std::fill(sums.begin(), sums.end(), largest ? INT64_MIN : mode == Pool::Min ? INT64_MAX : 0);
+  int64_t* sum = sums.data();
+  for (int ky = y0; ky < y1; ++ky)
+    for (int kx = x0; kx < x1; ++kx) {
+      const int32_t* from = input.at(top + ky * window.dilation_y, left + kx * window.dilation_x);
+      switch (mode) {
+        case Pool::Max:
+          for (int i = 0; i < c; ++i) sum[i] = std::max<int64_t>(sum[i], from[i]);
+          break;
+        case Pool::Min:
+          for (int i = 0; i < c; ++i) sum[i] = std::min<int64_t>(sum[i], from[i]);
+          break;
+        case Pool::ReduceSum:
+          for (int i = 0; i < input.c; ++i) sum[0] += from[i];
+          break;
+        case Pool::ArgmaxX:
+        case Pool::ArgmaxY: {
+          // Position above value: the largest value wins, the first of equals. The output scale of 2^-16 keeps the position.
+          const int64_t position = mode == Pool::ArgmaxX ? kx : ky;
+          for (int i = 0; i < c; ++i)
+            if (sum[i] == INT64_MIN || from[i] > static_cast<int16_t>(sum[i] & 0xffff))
+              sum[i] = position * 65536 + static_cast<uint16_t>(from[i]);
+          break;
+        }
+        case Pool::Average:
+        case Pool::Sum:
+        case Pool::None:
+          for (int i = 0; i < c; ++i) sum[i] += from[i];
+          break;
+      }
+    }
+  return (y1 - y0) * (x1 - x0);
 }
 
 }  // namespace
@@ -70,52 +102,19 @@ Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
   const bool divides = mode == Pool::Average && (machine.is_u85() || window.padded());
   const bool plain = accumulators.plain();
   std::vector<int32_t> values(static_cast<size_t>(window.output.elements()));
-  for_each_window(window, input, [&](int y, int x, const PaddedInput<int32_t>& in) {
-    const int top = y * window.stride_y, left = x * window.stride_x;
-    int y0, y1, x0, x1;
-    valid_taps(top, window.kernel_h, window.dilation_y, in.row_first, in.row_last, y0, y1);
-    valid_taps(left, window.kernel_w, window.dilation_x, in.column_first, in.column_last, x0, x1);
-    const int count = std::max(1, (y1 - y0) * (x1 - x0));
-    std::vector<int64_t> sums(static_cast<size_t>(c), 0);
-    if (mode == Pool::Max || mode == Pool::ArgmaxX || mode == Pool::ArgmaxY) std::fill(sums.begin(), sums.end(), INT64_MIN);
-    if (mode == Pool::Min) std::fill(sums.begin(), sums.end(), INT64_MAX);
-    for (int ky = y0; ky < y1; ++ky)
-      for (int kx = x0; kx < x1; ++kx) {
-        const int32_t* from = in.at(top + ky * window.dilation_y, left + kx * window.dilation_x);
-        switch (mode) {
-          case Pool::Max:
-            for (int i = 0; i < c; ++i) sums[static_cast<size_t>(i)] = std::max<int64_t>(sums[static_cast<size_t>(i)], from[i]);
-            break;
-          case Pool::Min:
-            for (int i = 0; i < c; ++i) sums[static_cast<size_t>(i)] = std::min<int64_t>(sums[static_cast<size_t>(i)], from[i]);
-            break;
-          case Pool::ReduceSum:
-            for (int i = 0; i < in.c; ++i) sums[0] += from[i];
-            break;
-          case Pool::ArgmaxX:
-          case Pool::ArgmaxY: {
-            // Value above position: the largest wins, the first of equals. The output scale of 2^-16 keeps the position.
-            const int64_t position = mode == Pool::ArgmaxX ? kx : ky;
-            for (int i = 0; i < c; ++i)
-              if (sums[static_cast<size_t>(i)] == INT64_MIN || from[i] > static_cast<int16_t>(sums[static_cast<size_t>(i)] & 0xffff))
-                sums[static_cast<size_t>(i)] = position << 16 | static_cast<uint16_t>(from[i]);
-            break;
-          }
-          case Pool::Average:
-          case Pool::Sum:
-          case Pool::None:
-            for (int i = 0; i < c; ++i) sums[static_cast<size_t>(i)] += from[i];
-            break;
+  parallel_for(static_cast<size_t>(window.output.h), 4, [&](size_t first_row, size_t last_row) {
+    std::vector<int64_t> sums(static_cast<size_t>(c));
+    for (size_t row = first_row; row < last_row; ++row)
+      for (int x = 0; x < w; ++x) {
+        const int count = pool_window(mode, window, input, static_cast<int>(row), x, sums);
+        const int64_t at = (static_cast<int64_t>(row) * w + x) * c;
+        for (int i = 0; i < c; ++i) {
+          int64_t sum = count == 0 ? 0 : sums[static_cast<size_t>(i)];
+          if (divides && count > 0) sum = divide(sum, count);
+          if (plain) values[static_cast<size_t>(at + i)] = stage.finish(sum, i);
+          else accumulators.add(at + i, sum);
         }
       }
-    const int64_t at = (int64_t{y} * w + x) * c;
-    for (int i = 0; i < c; ++i) {
-      int64_t sum = sums[static_cast<size_t>(i)];
-      if (y0 == y1 || x0 == x1) sum = 0;
-      if (divides) sum = divide(sum, count);
-      if (plain) values[static_cast<size_t>(at + i)] = stage.finish(sum, i);
-      else accumulators.add(at + i, sum);
-    }
   });
   if (!plain) return finish_accumulators(machine, stage, std::move(accumulators));
   return write_output(machine, stage, std::move(values));

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -77,11 +78,16 @@ class NpuObserver {
   virtual void on_step(const NpuStep& step, const std::array<Bytes, kNpuRegionCount>& regions) = 0;
 };
 
+// What one run works out and the next can use: decoded weights. For one thread at a time.
+struct NpuRunCache;
+std::shared_ptr<NpuRunCache> make_run_cache();
+
 struct NpuRunOptions {
   std::optional<NpuTarget> target;                // refuse a stream made for another NPU
   uint64_t max_work = uint64_t{1} << 42;          // bound on multiply-accumulates plus elements touched
   uint64_t scratch_fast_bytes = uint64_t{1} << 22;  // when the program does not record the size of its fast scratch
   NpuObserver* observer = nullptr;
+  std::shared_ptr<NpuRunCache> cache = {};        // shared by runs of one program
 };
 
 // Runs the program once. inputs[i] holds the bytes of program.inputs[i]; outputs are resized to program.outputs[i].

@@ -28,6 +28,18 @@ class Positions {
 
 }  // namespace
 
+uint64_t padded_weights(const WeightOrder& order) {
+  constexpr uint64_t kInputBlock = 128, kTapRound = 16, kSubKernel = 4;  // the largest block, tap group and the smallest sub-kernel
+  auto blocks = [](int value, uint64_t step) { return (static_cast<uint64_t>(value) + step - 1) / step; };
+  const uint64_t block = static_cast<uint64_t>(order.block_depth), micro = static_cast<uint64_t>(order.microblock_depth);
+  const uint64_t outputs = blocks(order.out, block) * ((block + micro - 1) / micro) * micro * static_cast<uint64_t>(order.streams);
+  const uint64_t taps = static_cast<uint64_t>(order.kernel_h) * static_cast<uint64_t>(order.kernel_w) +
+                        blocks(order.kernel_h, kSubKernel) * blocks(order.kernel_w, kSubKernel) * kTapRound;
+  const uint64_t inputs = order.depthwise ? 2 : blocks(order.in, kInputBlock) * kInputBlock;
+  constexpr uint64_t kFactor = uint64_t{1} << 20;  // each factor is below 2^21 + 2^20 * 16, so that the product of two fits
+  return outputs < kFactor * 64 && taps < kFactor * 16 && outputs * taps < kFactor << 20 ? outputs * taps * inputs : UINT64_MAX;
+}
+
 Result<std::vector<int32_t>> weight_positions_u55(const WeightOrder& order, int stream) {
   constexpr int kInputMicroblock = 8;
   const bool wide = order.input_bytes == 2;

@@ -10,7 +10,7 @@ namespace swoop::ethos {
 
 namespace {
 
-constexpr uint64_t kMaxWeights = uint64_t{1} << 26;
+constexpr uint64_t kMaxWeights = uint64_t{1} << 25;
 constexpr uint64_t kMaxCachedWeights = uint64_t{1} << 26;
 constexpr size_t kScaleBytes = 10;
 
@@ -115,18 +115,20 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
       hash, pack(order.out, order.kernel_h, order.kernel_w, order.in),
       pack(order.depthwise, order.part_kernel_first, order.input_bytes, order.dilation_y, order.dilation_x, order.stride_y, order.stride_x),
       pack(order.block_depth, order.microblock_depth, order.sparse, order.fast)};
-  if (auto found = machine.weight_cache.find(key); found != machine.weight_cache.end()) return found->second;
+  if (auto found = machine.cache->weights.find(key); found != machine.cache->weights.end()) return found->second;
 
   auto weights = std::make_shared<Weights>();
   *weights = {order.out, order.kernel_h, order.kernel_w, order.in, {}, {}};
   weights->values.assign(needed * static_cast<uint64_t>(order.in), 0);
   TRY(machine.spend_elements(static_cast<int64_t>(weights->values.size())));
+  const uint64_t padded = padded_weights(order);
+  if (padded > 2 * kMaxWeights) return error("The weights fill {} places with their padding, which is too many.", padded);
+  TRY(machine.spend_elements(static_cast<int64_t>(padded)));
   for (size_t i = 0; i < streams.size(); ++i) {
     auto positions = order.fast         ? interleave_fast(order)
                      : machine.is_u85() ? weight_positions_u85(order, static_cast<int>(i))
                                         : weight_positions_u55(order, static_cast<int>(i));
     if (!positions) return positions.error();
-    TRY(machine.spend_elements(static_cast<int64_t>(positions->size())));
     auto decoded = order.fast ? decode_fast_stream(streams[i], positions->size()) : decode_weight_stream(streams[i], positions->size());
     if (!decoded) return decoded.error();
     if (decoded->size() != positions->size()) {
@@ -139,12 +141,10 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
       if ((*positions)[w] >= 0) weights->values[static_cast<size_t>((*positions)[w])] = (*decoded)[w];
   }
   if (!depthwise) weights->packed = pack_weights(weights->values.data(), order.out, order.kernel_h * order.kernel_w * order.in);
-  if (machine.weight_cache_values + weights->values.size() > kMaxCachedWeights) {
-    machine.weight_cache.clear();
-    machine.weight_cache_values = 0;
-  }
-  machine.weight_cache_values += weights->values.size();
-  machine.weight_cache[key] = weights;
+  NpuRunCache& cache = *machine.cache;
+  if (cache.values + weights->values.size() > kMaxCachedWeights) cache = {};
+  cache.values += weights->values.size();
+  cache.weights[key] = weights;
   return std::shared_ptr<const Weights>(weights);
 }
 

@@ -33,6 +33,9 @@ struct WeightOrder {
 Result<std::vector<int32_t>> weight_positions_u55(const WeightOrder& order, int stream);
 Result<std::vector<int32_t>> weight_positions_u85(const WeightOrder& order, int stream);
 
+// An upper bound on the places of all streams together, padding included.
+uint64_t padded_weights(const WeightOrder& order);
+
 // All of it: registers -> streams -> array. Cached in the machine.
 Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Window& window, bool depthwise);
 

@@ -95,9 +95,11 @@ class EthosUBackend final : public et::BackendInterface {
   et::Error execute(et::BackendExecutionContext& context, et::DelegateHandle* handle, et::Span<et::EValue*> args) const override {
     const auto& region = *static_cast<const LoadedRegion*>(handle);
     const NpuProgram& program = region.program;
-    if (args.size() < program.inputs.size() + program.outputs.size())
-      return fail(et::Error::InvalidProgram, fmt::format("Region {} takes {} arguments and is given {}.", region.index,
-                                                         program.inputs.size() + program.outputs.size(), args.size()));
+    // The device ignores arguments too many and leaves such a result unwritten: wrong numbers without an error.
+    if (args.size() != program.inputs.size() + program.outputs.size())
+      return fail(et::Error::InvalidProgram, fmt::format("Region {} was compiled with {} inputs and {} outputs and is called with {} "
+                                                         "arguments; a device would leave results unwritten.",
+                                                         region.index, program.inputs.size(), program.outputs.size(), args.size()));
     // The device takes its scratch memory from here; a program that does not fit there must not fit here.
     if (program.scratch_size > 0 && !context.allocate(program.scratch_size, kBlobAlignment))
       return fail(et::Error::MemoryAllocationFailed,
