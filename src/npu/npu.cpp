@@ -76,7 +76,7 @@ std::string plain_name(std::string_view region) {
   return out.empty() ? "region" : out;
 }
 
-// regor writes the arena's size as 32 bits; its report knows the true one.
+// What every reader of the program relies on. regor writes the arena's size as 32 bits; its report knows the true one.
 Result<void> check_sizes(const NpuProgram& program, std::string_view region) {
   constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();  // offsets in the .pte are int32
   for (NpuMemory memory : {NpuMemory::Sram, NpuMemory::Dram}) {
@@ -87,7 +87,7 @@ Result<void> check_sizes(const NpuProgram& program, std::string_view region) {
           region, estimate->bytes_used, memory_name(memory));
     }
   }
-  return {};
+  return check_tensors(program);
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ Result<std::vector<NpuTensor>> unpack_tensors(std::string_view what, Bytes paylo
   return tensors;
 }
 
-Result<void> check_tensors(std::string_view what, const std::vector<NpuTensor>& tensors, uint64_t scratch_size) {
+Result<void> check_list(std::string_view what, const std::vector<NpuTensor>& tensors, uint64_t scratch_size) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const NpuTensor& tensor = tensors[i];
     // Regions 3 and 4 exist in Vela (--separate-io-regions), but the device runtime copies to and from the arena alone.
@@ -135,6 +135,12 @@ int64_t NpuTensor::byte_size() const {
   int64_t size = elem_size;
   for (int32_t dim : shape) size *= dim;
   return size;
+}
+
+Result<void> check_tensors(const NpuProgram& program) {
+  TRY(check_list("Input", program.inputs, program.scratch_size));
+  TRY(check_list("Output", program.outputs, program.scratch_size));
+  return check_list("Variable", program.variables, program.scratch_size);
 }
 
 Result<Buffer> pack(const NpuProgram& program) {
@@ -206,8 +212,7 @@ Result<NpuProgram> unpack(Bytes blob) {
   program.scratch_size = load<uint32_t>(scratch->data());
   TRY_ASSIGN(program.inputs, unpack_tensors("inputs", *inputs));
   TRY_ASSIGN(program.outputs, unpack_tensors("outputs", *outputs));
-  TRY(check_tensors("Input", program.inputs, program.scratch_size));
-  TRY(check_tensors("Output", program.outputs, program.scratch_size));
+  TRY(check_tensors(program));
   return program;
 }
 

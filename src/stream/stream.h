@@ -132,6 +132,9 @@ struct NpuProgram {
   std::optional<Estimates> estimates;  // nullopt after unpack()
 };
 
+// That every input, output and variable lies inside the arena. Holds for what compile_npu() and unpack() return.
+Result<void> check_tensors(const NpuProgram& program);
+
 // The bytes of the delegate in a .pte. Fails when a size does not fit the format's 32-bit fields, or when there are
 // variables (the format has no place for them).
 Result<Buffer> pack(const NpuProgram& program);
