@@ -1,0 +1,259 @@
+// The NPU in software without Python: small programs with known results (test/data/npu), the decoder's refusals, and programs with
+// every single bit flipped, which must end in an error or in other numbers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+
+#include "run/gemm.h"
+#include "run/output.h"
+#include "run/registers.h"
+#include "run/run.h"
+#include "run/weights.h"
+#include "support/file.h"
+
+namespace swoop {
+namespace {
+
+const std::string kFolder = std::string(SWOOP_SOURCE_DIR) + "/test/data/npu";
+
+std::vector<std::string> sample_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder))
+    if (entry.path().extension() == ".blob") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Buffer read(const std::string& path) {
+  auto file = MappedFile::open(path);
+  EXPECT_TRUE(file.has_value()) << path;
+  return Buffer((*file)->bytes().begin(), (*file)->bytes().end());
+}
+
+struct Sample {
+  NpuProgram program;
+  Buffer data;
+  std::vector<Bytes> inputs;
+  Buffer expected;
+
+  explicit Sample(const std::string& name) : data(read(kFolder + "/" + name + ".in")), expected(read(kFolder + "/" + name + ".out")) {
+    auto unpacked = unpack(read(kFolder + "/" + name + ".blob"));
+    EXPECT_TRUE(unpacked.has_value()) << unpacked.error().message;
+    program = std::move(*unpacked);
+    size_t at = 0;
+    for (const NpuTensor& tensor : program.inputs) {
+      inputs.push_back(Bytes(data).subspan(at, static_cast<size_t>(tensor.byte_size())));
+      at += static_cast<size_t>(tensor.byte_size());
+    }
+  }
+
+  Result<Buffer> run(const NpuRunOptions& options = {}) const {
+    std::vector<Buffer> outputs;
+    TRY(execute_npu(program, inputs, outputs, options));
+    Buffer joined;
+    for (const Buffer& output : outputs) append(joined, Bytes(output));
+    return joined;
+  }
+};
+
+// A payload with the given register commands.
+Buffer payload(uint32_t config, std::vector<uint32_t> stream) {
+  std::vector<uint32_t> words = {0x31504f43, 0x00100001, config, 0x10060000, 5, 5, 5, static_cast<uint32_t>(stream.size()) << 16 | 2};
+  words.insert(words.end(), stream.begin(), stream.end());
+  Buffer bytes;
+  for (uint32_t word : words) append(bytes, word);
+  return bytes;
+}
+constexpr uint32_t kU55x128 = 7 | 24 << 8, kU65x512 = 9 | 96 << 8 | 1u << 28, kU85x256 = 8 | 1 << 4 | 2u << 28;
+
+std::string decode_error(uint32_t config, std::vector<uint32_t> stream) {
+  Buffer bytes = payload(config, std::move(stream));
+  auto parsed = parse_payload(bytes);
+  if (!parsed) return parsed.error().message;
+  auto commands = decode_commands(*parsed);
+  return commands ? "" : commands.error().message;
+}
+
+class Samples : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, Samples, testing::ValuesIn(sample_names()), [](const auto& sample) {
+  std::string name = sample.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST_P(Samples, equal_the_reference_model) {
+  Sample sample(GetParam());
+  auto output = sample.run();
+  ASSERT_TRUE(output.has_value()) << output.error().message;
+  EXPECT_EQ(*output, sample.expected);
+}
+
+TEST_P(Samples, survive_every_flipped_bit) {
+  Sample sample(GetParam());
+  NpuRunOptions options;
+  options.max_work = uint64_t{1} << 27;
+  int failed = 0, other = 0, same = 0;
+  auto flip_all = [&](Buffer& bytes) {
+    for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+      bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+      auto output = sample.run(options);
+      if (!output) ++failed;
+      else if (*output != sample.expected) ++other;
+      else ++same;
+      bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    }
+  };
+  flip_all(sample.program.commands);
+  flip_all(sample.program.weights);
+  EXPECT_GT(failed, other);  // most words name sizes and places, which the checks know
+  EXPECT_GT(failed + other, same);
+}
+
+TEST_P(Samples, stop_when_the_work_is_used_up) {
+  Sample sample(GetParam());
+  NpuRunOptions options;
+  options.max_work = 100;
+  auto output = sample.run(options);
+  ASSERT_FALSE(output.has_value());
+  EXPECT_NE(output.error().message.find("more work than allowed"), std::string::npos) << output.error().message;
+}
+
+TEST(Decode, names_the_npu) {
+  EXPECT_EQ(parse_payload(payload(kU55x128, {}))->config.name(), "ethos-u55-128");
+  EXPECT_EQ(parse_payload(payload(kU65x512, {}))->config.name(), "ethos-u65-512");
+  EXPECT_EQ(parse_payload(payload(kU65x512, {}))->config.cores, 2);
+  EXPECT_EQ(parse_payload(payload(kU85x256, {}))->config.name(), "ethos-u85-256");
+  EXPECT_NE(decode_error(3u << 28, {}).find("product 3"), std::string::npos);
+  EXPECT_NE(decode_error(10 | 24 << 8, {}).find("no Ethos-U55 with 1024 MACs"), std::string::npos);
+}
+
+TEST(Decode, refuses_what_it_does_not_know_with_its_place) {
+  EXPECT_EQ(decode_error(kU55x128, {0x0000010f, 0x000001ff}),
+            "Word 1 of the command stream, 0x000001ff, is not a command of the Ethos-U55.");
+  EXPECT_EQ(decode_error(kU55x128, {0x0008010f}), "NPU_SET_IFM_REGION at word 0 has bits 0x8 set, which have no meaning there.");
+  EXPECT_EQ(decode_error(kU55x128, {0x00004000}), "The command stream ends inside NPU_SET_IFM_BASE0 at word 0.");
+  EXPECT_NE(decode_error(kU55x128, {0x00000007}).find("not a command"), std::string::npos);  // RESIZE is a command of the U85
+  EXPECT_EQ(decode_error(kU85x256, {0x00000007}), "");
+}
+
+TEST(Decode, payload_lengths_must_agree) {
+  Buffer bytes = payload(kU55x128, {0, 0});
+  bytes.resize(bytes.size() - 4);
+  EXPECT_NE(parse_payload(bytes).error().message.find("says 2 words; 1 follow"), std::string::npos);
+  bytes.resize(bytes.size() - 1);
+  EXPECT_FALSE(parse_payload(bytes).has_value());
+}
+
+TEST(Execute, refuses_a_stream_for_another_npu) {
+  Sample sample("conv_ethos-u55-128");
+  NpuRunOptions options;
+  options.target = *parse_target("ethos-u55-256");
+  EXPECT_EQ(sample.run(options).error().message, "The command stream is for ethos-u55-128, not for ethos-u55-256.");
+  options.target = *parse_target("ethos-u55-128");
+  EXPECT_TRUE(sample.run(options).has_value());
+}
+
+TEST(Execute, refuses_inputs_of_another_size) {
+  Sample sample("conv_ethos-u55-128");
+  sample.inputs[0] = sample.inputs[0].first(3);
+  EXPECT_NE(sample.run().error().message.find("Input 0 has 3 bytes"), std::string::npos);
+  sample.inputs.clear();
+  EXPECT_EQ(sample.run().error().message, "The program has 1 inputs; 0 were given.");
+}
+
+TEST(Execute, a_register_that_was_never_set_is_an_error) {
+  Sample sample("conv_ethos-u55-128");
+  sample.program.commands = payload(kU55x128, {0x00000002, 0xffff0000});
+  EXPECT_EQ(sample.run().error().message, "NPU_OP_CONV at word 0: NPU_SET_KERNEL_STRIDE was never set.");
+}
+
+TEST(Execute, reading_what_nobody_wrote_is_an_error) {
+  Sample sample("conv_ethos-u55-128");
+  sample.program.inputs.clear();  // the input's place stays unwritten
+  sample.inputs.clear();
+  EXPECT_NE(sample.run().error().message.find("which was never written"), std::string::npos);
+}
+
+TEST(Execute, a_stream_without_stop_is_an_error) {
+  Sample sample("conv_ethos-u55-128");
+  sample.program.commands.resize(sample.program.commands.size() - 4);
+  auto& words = sample.program.commands;
+  uint32_t length = static_cast<uint32_t>(words.size() / 4 - 8) << 16 | 2;
+  std::memcpy(words.data() + 28, &length, 4);
+  EXPECT_EQ(sample.run().error().message, "The command stream ends without NPU_OP_STOP.");
+}
+
+// Two transfers into the same bytes, the second while the first may still be under way (the U85 keeps four in flight).
+TEST(Execute, a_missing_wait_is_an_error) {
+  Sample sample("conv_ethos-u85-256");
+  auto wide = [](uint32_t code, uint32_t value) { return std::pair{code | 1u << 14, value}; };
+  auto stream = [&](bool waits) {
+    std::vector<uint32_t> words = {0x00000130, 0x00010131, 0x00010132};  // source region 0, destination region 1, size 1
+    for (auto [first, second] : {wide(48, 0), wide(49, 256), wide(50, 16)}) words.insert(words.end(), {first, second});
+    words.push_back(0x00000010);
+    if (waits) words.push_back(0x00000011);
+    words.insert(words.end(), {0x00000010, 0xffff0000});
+    return payload(kU85x256, words);
+  };
+  sample.program.outputs.clear();
+  sample.program.commands = stream(true);
+  auto output = sample.run();
+  EXPECT_TRUE(output.has_value()) << output.error().message;
+  sample.program.commands = stream(false);
+  EXPECT_NE(sample.run().error().message.find("a wait is missing"), std::string::npos);
+}
+
+TEST(Execute, a_cache_does_not_change_results) {
+  Sample sample("conv_ethos-u85-256");
+  NpuRunOptions options;
+  options.cache = make_run_cache();
+  EXPECT_EQ(*sample.run(options), sample.expected);
+  EXPECT_EQ(*sample.run(options), sample.expected);
+}
+
+TEST(Output, rounds_as_the_modes_say) {
+  using ethos::Rounding;
+  using ethos::scale_and_round;
+  EXPECT_EQ(scale_and_round(5, 1, 1, Rounding::Natural), 3);
+  EXPECT_EQ(scale_and_round(-5, 1, 1, Rounding::Natural), -2);
+  EXPECT_EQ(scale_and_round(-5, 1, 1, Rounding::Symmetric), -3);
+  EXPECT_EQ(scale_and_round(-5, 1, 1, Rounding::TruncateToZero), -2);
+  EXPECT_EQ(scale_and_round(-5, 1, 1, Rounding::TruncateToLower), -3);
+  // TOSA's double rounding: above 31 bits of shift, halves move away from zero.
+  EXPECT_EQ(scale_and_round(-5, 1u << 30, 32, Rounding::Natural), -1);
+  EXPECT_EQ(scale_and_round(-6, 1u << 30, 32, Rounding::Natural), -1);
+  EXPECT_EQ(scale_and_round(-6, 1u << 30, 32, Rounding::DoubleSymmetric), -2);
+  EXPECT_EQ(scale_and_round(int64_t{1} << 46, 32767, 20, Rounding::Natural), (int64_t{1} << 26) * 32767);
+}
+
+TEST(Weights, plain_and_vector_products_agree) {
+  std::mt19937 random(1);
+  std::uniform_int_distribution<int> value(-255, 255);
+  for (int depth : {1, 2, 7, 64, 129})
+    for (int out : {1, 16, 17}) {
+      const int rows = 6, even = depth + depth % 2, panels = (out + ethos::kPanel - 1) / ethos::kPanel;
+      std::vector<int16_t> weights(static_cast<size_t>(out * depth)), in(static_cast<size_t>(rows * even));
+      for (int16_t& w : weights) w = static_cast<int16_t>(value(random));
+      for (int16_t& x : in) x = static_cast<int16_t>(value(random));
+      std::vector<int16_t> packed = ethos::pack_weights(weights.data(), out, depth);
+      std::vector<int32_t> fast(static_cast<size_t>(rows * panels * ethos::kPanel)), plain(fast.size());
+      ethos::Panels all{0, panels, even / 2, 0, even / 2};
+      ethos::multiply(in.data(), even, rows, packed.data(), all, fast.data(), panels * ethos::kPanel);
+      ethos::multiply_plain(in.data(), even, rows, packed.data(), all, plain.data(), panels * ethos::kPanel);
+      EXPECT_EQ(fast, plain);
+      int32_t sum = 0;
+      for (int d = 0; d < depth; ++d) sum += in[static_cast<size_t>(d)] * weights[static_cast<size_t>(d)];
+      EXPECT_EQ(plain[0], sum);
+    }
+}
+
+TEST(Weights, a_stream_with_too_many_weights_is_refused) {
+  Sample sample("conv_ethos-u55-128");
+  EXPECT_FALSE(ethos::decode_weight_stream(sample.program.weights, 1).has_value());
+  EXPECT_FALSE(ethos::decode_fast_stream(Bytes(sample.program.weights).first(8), 1).has_value());
+}
+
+}  // namespace
+}  // namespace swoop
