@@ -77,7 +77,7 @@ struct ProgramMethod {
   int delegate_calls = 0;
   size_t values = 0;
   int64_t planned_bytes = 0;  // the arena
-  int64_t method_bytes = 0;   // estimate of what the runtime allocates to load the method on a 64-bit machine; half of it on 32 bits
+  int64_t method_bytes = 0;   // what the runtime allocates to load the method, on a 64-bit machine; 32 bits take less
   int64_t temp_bytes = 0;     // largest delegate scratch: the temporary allocator must hold it
 };
 

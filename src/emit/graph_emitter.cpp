@@ -190,13 +190,14 @@ Result<void> GraphEmitter::emit_region(Scope& scope, const Node& node) {
     TRY_ASSIGN(NpuProgram program, unpack(regions_[index].blob));
     std::vector<NpuTensor> tensors = program.inputs;
     tensors.insert(tensors.end(), program.outputs.begin(), program.outputs.end());
-    CHECK(program.inputs.size() == node.inputs.size() && tensors.size() == args.size(), "region {} has {} arguments and its node {}", index,
-          tensors.size(), args.size());
+    if (program.inputs.size() != node.inputs.size() || program.outputs.size() != node.outputs.size())
+      return error("NPU region {} was compiled with {} inputs and {} outputs, but its graph has {} and {}: the code generator dropped some.",
+                   index, program.inputs.size(), program.outputs.size(), node.inputs.size(), node.outputs.size());
     for (size_t i = 0; i < args.size(); ++i) {
       const TensorValue& tensor = b_.tensor(args[i]);
-      CHECK(tensors[i].byte_size() == element_count(tensor.shape) * static_cast<int64_t>(byte_size(tensor.dtype)),
-            "argument {} of region {} has {} bytes on the NPU and type {}{} in the program", i, index, tensors[i].byte_size(),
-            name_of(tensor.dtype), to_text(tensor.shape));
+      if (tensors[i].byte_size() != element_count(tensor.shape) * static_cast<int64_t>(byte_size(tensor.dtype)))
+        return error("Argument {} of NPU region {} has {} bytes on the NPU and type {}{} in the program.", i, index,
+                     tensors[i].byte_size(), name_of(tensor.dtype), to_text(tensor.shape));
     }
   }
   b_.delegate(delegate, std::move(args));

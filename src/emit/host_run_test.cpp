@@ -1,112 +1,13 @@
 // Every core op, emitted and executed by the stock ExecuTorch runtime, against the float kernel that defines it.
-#include <executorch/extension/data_loader/buffer_data_loader.h>
-#include <executorch/extension/module/module.h>
-#include <executorch/extension/tensor/tensor.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "emit/emit.h"
-#include "ops/ops.h"
+#include "emit/runtime_for_tests.h"
 
 namespace swoop {
 namespace {
 
-namespace et = executorch::extension;
-using executorch::aten::ScalarType;
-
-// -- the runtime
-
-struct Outcome {
-  std::vector<Tensor> outputs;
-  std::string failure;
-};
-
-// f32, i64 and bool as the float executor has them; the narrow integers of quantized values come back as i64.
-Tensor from_runtime(const executorch::aten::Tensor& source) {
-  Shape shape(source.sizes().begin(), source.sizes().end());
-  DType dtype = source.scalar_type() == ScalarType::Float ? DType::F32 : source.scalar_type() == ScalarType::Bool ? DType::Bool : DType::I64;
-  Tensor result = make_tensor(dtype, shape);
-  auto widen = [&](auto tag) {
-    using T = decltype(tag);
-    for (int64_t i = 0; i < source.numel(); ++i) result.as<int64_t>()[static_cast<size_t>(i)] = source.const_data_ptr<T>()[i];
-  };
-  switch (source.scalar_type()) {
-    case ScalarType::Char: widen(int8_t{}); break;
-    case ScalarType::Short: widen(int16_t{}); break;
-    case ScalarType::Int: widen(int32_t{}); break;
-    default: std::memcpy(result.data.data(), source.const_data_ptr(), result.data.size());
-  }
-  return result;
-}
-
-class Program {
- public:
-  explicit Program(Buffer bytes) : bytes_(std::move(bytes)) {
-    module_ = std::make_unique<et::Module>(std::make_unique<et::BufferDataLoader>(bytes_.data(), bytes_.size()));
-    EXPECT_EQ(module_->load(executorch::runtime::Program::Verification::InternalConsistency), executorch::runtime::Error::Ok);
-  }
-
-  Outcome run(std::span<const Tensor> inputs) {
-    std::vector<et::TensorPtr> owners;
-    std::vector<executorch::runtime::EValue> values;
-    for (const Tensor& input : inputs) {
-      std::vector<executorch::aten::SizesType> sizes(input.shape.begin(), input.shape.end());
-      ScalarType type = input.dtype == DType::F32 ? ScalarType::Float : input.dtype == DType::Bool ? ScalarType::Bool : ScalarType::Long;
-      owners.push_back(et::from_blob(const_cast<std::byte*>(input.data.data()), sizes, type));
-      values.emplace_back(owners.back());
-    }
-    auto result = module_->execute("forward", values);
-    Outcome run;
-    if (!result.ok()) {
-      run.failure = executorch::runtime::to_string(result.error());
-      return run;
-    }
-    for (const auto& value : *result) run.outputs.push_back(from_runtime(value.toTensor()));
-    return run;
-  }
-
- private:
-  Buffer bytes_;
-  std::unique_ptr<et::Module> module_;
-};
-
-// -- inputs
-
-Tensor random_tensor(const Type& type, uint32_t seed) {
-  Tensor tensor = make_tensor(type.dtype == DType::F32 ? DType::F32 : type.dtype == DType::Bool ? DType::Bool : DType::I64, type.shape);
-  uint32_t state = seed * 2654435761u + 1;
-  auto next = [&] {
-    state ^= state << 13;
-    state ^= state >> 17;
-    state ^= state << 5;
-    return state;
-  };
-  if (tensor.dtype == DType::F32)
-    for (float& x : tensor.as<float>()) x = static_cast<float>(next() % 4001) / 1000.0f - 2.0f;
-  else if (tensor.dtype == DType::I64)
-    for (int64_t& x : tensor.as<int64_t>()) x = static_cast<int64_t>(next() % 3);
-  else
-    for (std::byte& x : tensor.as<std::byte>()) x = static_cast<std::byte>(next() & 1);
-  return tensor;
-}
-
-void expect_close(const Tensor& actual, const Tensor& wanted, const std::string& what, double tolerance = 2e-5) {
-  ASSERT_EQ(to_text(actual.shape), to_text(wanted.shape)) << what;
-  ASSERT_EQ(actual.dtype, wanted.dtype) << what;
-  if (wanted.dtype != DType::F32) {
-    EXPECT_TRUE(std::ranges::equal(actual.as<std::byte>(), wanted.as<std::byte>())) << what;
-    return;
-  }
-  for (size_t i = 0; i < wanted.as<float>().size(); ++i) {
-    float a = actual.as<float>()[i];
-    float w = wanted.as<float>()[i];
-    if (std::isnan(w) && std::isnan(a)) continue;
-    ASSERT_NEAR(a, w, tolerance * std::max(1.0f, std::fabs(w))) << what << " element " << i;
-  }
-}
+using namespace runtime_test;
 
 // -- one node
 
@@ -117,10 +18,6 @@ struct Case {
   Attrs attrs;
   std::vector<bool> absent = {};
 };
-
-Type f32(Shape shape) { return {DType::F32, std::move(shape), {}}; }
-Type i64(Shape shape) { return {DType::I64, std::move(shape), {}}; }
-Type boolean(Shape shape) { return {DType::Bool, std::move(shape), {}}; }
 
 Graph graph_of(const Case& c) {
   Graph graph;
@@ -159,7 +56,7 @@ TEST_P(HostOps, runs_as_defined) {
   ASSERT_TRUE(wanted) << wanted.error().message;
   auto bytes = emit_pte(graph, {});
   ASSERT_TRUE(bytes) << bytes.error().message;
-  Outcome run = Program(std::move(*bytes)).run(inputs);
+  Outcome run = LoadedProgram(std::move(*bytes)).run(inputs);
   ASSERT_EQ(run.failure, "");
   ASSERT_EQ(run.outputs.size(), 1u);
   expect_close(run.outputs[0], (*wanted)[0], c.name);
@@ -184,31 +81,62 @@ std::vector<Case> unary_cases() {
   return cases;
 }
 
+// Attributes as text: "stride=2,1 padding=1,1,1,1 mode=nearest ceil_mode=true value=0.5".
+Attrs attrs(std::string_view text) {
+  Attrs result;
+  while (!text.empty()) {
+    size_t space = std::min(text.find(' '), text.size());
+    std::string_view word = text.substr(0, space);
+    text.remove_prefix(std::min(space + 1, text.size()));
+    size_t equals = word.find('=');
+    Key key = *key_from(word.substr(0, equals));
+    std::string value(word.substr(equals + 1));
+    Ints list;
+    for (size_t at = 0; at < value.size(); at = value.find(',', at) == std::string::npos ? value.size() : value.find(',', at) + 1)
+      list.push_back(std::strtoll(value.c_str() + at, nullptr, 10));
+    if (key == Key::Scales) result.set(key, Doubles(list.begin(), list.end()));
+    else if (value == "true" || value == "false") result.set(key, value == "true");
+    else if (value.find('.') != std::string::npos) result.set(key, std::strtod(value.c_str(), nullptr));
+    else if (std::isalpha(value[0])) result.set(key, value);
+    else if (key == Key::Groups || key == Key::Divisor) result.set(key, list[0]);
+    else result.set(key, list);
+  }
+  return result;
+}
+
 std::vector<Case> window_cases() {
   const Type image = f32({1, 4, 9, 8});
   const Type signal = f32({2, 4, 11});
-  auto ints = [](std::initializer_list<int64_t> list) { return Ints(list); };
+  auto conv = [](std::string_view text) { return attrs(text); };
   return {
-      {"conv", Op::Conv, {image, f32({6, 4, 3, 3}), f32({6})}, {{Key::Stride, ints({2, 1})}, {Key::Padding, ints({1, 1, 1, 1})}, {Key::Dilation, ints({1, 1})}, {Key::Groups, int64_t{1}}}},
-      {"conv_uneven", Op::Conv, {image, f32({4, 2, 2, 3})}, {{Key::Stride, ints({1, 1})}, {Key::Padding, ints({0, 1, 2, 1})}, {Key::Dilation, ints({1, 2})}, {Key::Groups, int64_t{2}}}},
-      {"conv_depthwise_1d", Op::Conv, {signal, f32({4, 1, 3}), f32({4})}, {{Key::Stride, ints({1})}, {Key::Padding, ints({1, 1})}, {Key::Dilation, ints({1})}, {Key::Groups, int64_t{4}}}},
-      {"conv_relu6", Op::Conv, {image, f32({6, 4, 1, 1})}, {{Key::Stride, ints({1, 1})}, {Key::Padding, ints({0, 0, 0, 0})}, {Key::Dilation, ints({1, 1})}, {Key::Groups, int64_t{1}}, {Key::ActMin, 0.0}, {Key::ActMax, 6.0}}},
-      {"conv_transpose", Op::ConvTranspose, {image, f32({4, 3, 3, 3}), f32({3})}, {{Key::Stride, ints({2, 2})}, {Key::Padding, ints({1, 1, 1, 1})}, {Key::OutputPadding, ints({1, 1})}, {Key::Dilation, ints({1, 1})}, {Key::Groups, int64_t{1}}}},
-      {"conv_transpose_uneven", Op::ConvTranspose, {image, f32({4, 3, 3, 3}), f32({3})}, {{Key::Stride, ints({2, 2})}, {Key::Padding, ints({1, 0, 0, 2})}, {Key::OutputPadding, ints({0, 0})}, {Key::Dilation, ints({1, 1})}, {Key::Groups, int64_t{1}}}},
-      {"max_pool", Op::MaxPool, {image}, {{Key::Kernel, ints({3, 2})}, {Key::Stride, ints({2, 2})}, {Key::Padding, ints({1, 1, 0, 0})}, {Key::Dilation, ints({1, 1})}, {Key::CeilMode, true}}},
-      {"max_pool_uneven", Op::MaxPool, {image}, {{Key::Kernel, ints({2, 2})}, {Key::Stride, ints({2, 2})}, {Key::Padding, ints({0, 1, 0, 1})}, {Key::Dilation, ints({1, 1})}, {Key::CeilMode, false}}},
-      {"max_pool_1d", Op::MaxPool, {signal}, {{Key::Kernel, ints({3})}, {Key::Stride, ints({2})}, {Key::Padding, ints({1, 1})}, {Key::Dilation, ints({1})}, {Key::CeilMode, false}}},
-      {"avg_pool", Op::AvgPool, {image}, {{Key::Kernel, ints({3, 3})}, {Key::Stride, ints({2, 2})}, {Key::Padding, ints({1, 1, 1, 1})}, {Key::CeilMode, false}, {Key::CountIncludePad, false}, {Key::Divisor, int64_t{0}}}},
-      {"avg_pool_1d", Op::AvgPool, {signal}, {{Key::Kernel, ints({4})}, {Key::Stride, ints({2})}, {Key::Padding, ints({2, 2})}, {Key::CeilMode, false}, {Key::CountIncludePad, true}, {Key::Divisor, int64_t{0}}}},
-      {"adaptive_avg_pool", Op::AdaptiveAvgPool, {image}, {{Key::Size, ints({2, 3})}}},
-      {"adaptive_max_pool", Op::AdaptiveMaxPool, {image}, {{Key::Size, ints({3, 2})}}},
-      {"resize_nearest", Op::Resize, {image}, {{Key::Size, ints({18, 20})}, {Key::Mode, std::string("nearest")}, {Key::AlignCorners, false}, {Key::Scales, Doubles{0, 0}}}},
-      {"resize_bilinear", Op::Resize, {image}, {{Key::Size, ints({18, 16})}, {Key::Mode, std::string("bilinear")}, {Key::AlignCorners, false}, {Key::Scales, Doubles{2, 2}}}},
-      {"resize_corners", Op::Resize, {image}, {{Key::Size, ints({5, 12})}, {Key::Mode, std::string("bilinear")}, {Key::AlignCorners, true}, {Key::Scales, Doubles{0, 0}}}},
-      {"pad_constant", Op::Pad, {image}, {{Key::Padding, ints({0, 0, 1, 0, 2, 1, 0, 3})}, {Key::Mode, std::string("constant")}, {Key::Value, 0.5}}},
-      {"pad_reflect", Op::Pad, {image}, {{Key::Padding, ints({0, 0, 0, 0, 2, 1, 3, 3})}, {Key::Mode, std::string("reflect")}}},
-      {"pad_replicate", Op::Pad, {signal}, {{Key::Padding, ints({0, 0, 0, 0, 2, 1})}, {Key::Mode, std::string("replicate")}}},
-      {"pad_circular", Op::Pad, {image}, {{Key::Padding, ints({0, 0, 0, 0, 2, 1, 0, 3})}, {Key::Mode, std::string("circular")}}},
+      {"conv", Op::Conv, {image, f32({6, 4, 3, 3}), f32({6})}, conv("stride=2,1 padding=1,1,1,1 dilation=1,1 groups=1")},
+      {"conv_uneven", Op::Conv, {image, f32({4, 2, 2, 3})}, conv("stride=1,1 padding=0,1,2,1 dilation=1,2 groups=2")},
+      {"conv_1d", Op::Conv, {signal, f32({4, 1, 3}), f32({4})}, conv("stride=1 padding=1,1 dilation=1 groups=4")},
+      {"conv_relu6", Op::Conv, {image, f32({6, 4, 1, 1})},
+       conv("stride=1,1 padding=0,0,0,0 dilation=1,1 groups=1 act_min=0.0 act_max=6.0")},
+      {"conv_transpose", Op::ConvTranspose, {image, f32({4, 3, 3, 3}), f32({3})},
+       conv("stride=2,2 padding=1,1,1,1 output_padding=1,1 dilation=1,1 groups=1")},
+      {"conv_transpose_uneven", Op::ConvTranspose, {image, f32({4, 3, 3, 3}), f32({3})},
+       conv("stride=2,2 padding=1,0,0,2 output_padding=0,0 dilation=1,1 groups=1")},
+      {"max_pool", Op::MaxPool, {image}, attrs("kernel=3,2 stride=2,2 padding=1,1,0,0 dilation=1,1 ceil_mode=true")},
+      {"max_pool_uneven", Op::MaxPool, {image}, attrs("kernel=2,2 stride=2,2 padding=0,1,0,1 dilation=1,1 ceil_mode=false")},
+      {"max_pool_1d", Op::MaxPool, {signal}, attrs("kernel=3 stride=2 padding=1,1 dilation=1 ceil_mode=false")},
+      {"avg_pool", Op::AvgPool, {image},
+       attrs("kernel=3,3 stride=2,2 padding=1,1,1,1 ceil_mode=false count_include_pad=false divisor=0")},
+      {"avg_pool_1d", Op::AvgPool, {signal}, attrs("kernel=4 stride=2 padding=2,2 ceil_mode=false count_include_pad=true divisor=0")},
+      {"adaptive_avg_pool", Op::AdaptiveAvgPool, {image}, attrs("size=2,3")},
+      {"adaptive_max_pool", Op::AdaptiveMaxPool, {image}, attrs("size=3,2")},
+      {"resize_nearest", Op::Resize, {image}, attrs("size=18,20 mode=nearest align_corners=false scales=0,0")},
+      {"resize_bilinear", Op::Resize, {image}, attrs("size=18,16 mode=bilinear align_corners=false scales=2,2")},
+      {"resize_corners", Op::Resize, {image}, attrs("size=5,12 mode=bilinear align_corners=true scales=0,0")},
+      {"pad_constant", Op::Pad, {image}, attrs("padding=0,0,1,0,2,1,0,3 mode=constant value=0.5")},
+      {"pad_reflect", Op::Pad, {image}, attrs("padding=0,0,0,0,2,1,3,3 mode=reflect")},
+      {"pad_replicate", Op::Pad, {signal}, attrs("padding=0,0,0,0,2,1 mode=replicate")},
+      {"pad_circular", Op::Pad, {image}, attrs("padding=0,0,0,0,2,1,0,3 mode=circular")},
+      {"conv_channels_last", Op::Conv, {f32({1, 9, 8, 4}), f32({6, 3, 3, 4}), f32({6})},
+       conv("stride=2,1 padding=1,1,1,1 dilation=1,1 groups=1 channels_last=true")},
+      {"max_pool_channels_last", Op::MaxPool, {f32({1, 9, 8, 4})},
+       attrs("kernel=2,2 stride=2,2 padding=0,0,0,0 dilation=1,1 ceil_mode=false channels_last=true")},
   };
 }
 
@@ -252,14 +180,19 @@ std::vector<Case> math_cases() {
       {"rms_norm", Op::RmsNorm, {x, f32({4})}, {{Key::Axis, int64_t{2}}, {Key::Eps, 1e-5}}},
       {"group_norm", Op::GroupNorm, {f32({2, 4, 3, 3}), f32({4}), f32({4})}, {{Key::Groups, int64_t{2}}, {Key::Eps, 1e-5}}},
       {"batch_norm", Op::BatchNorm, {f32({2, 4, 3, 3}), f32({4}), f32({4}), f32({4}), f32({4})}, {{Key::Eps, 1e-5}}},
-      {"attention", Op::Attention, {f32({2, 2, 5, 4}), f32({2, 2, 6, 4}), f32({2, 2, 6, 3}), f32({5, 6})}, {{Key::Scale, 0.4}, {Key::Causal, false}}},
-      {"attention_causal", Op::Attention, {f32({2, 5, 4}), f32({2, 5, 4}), f32({2, 5, 4})}, {{Key::Scale, 0.5}, {Key::Causal, true}}},
+      {"attention", Op::Attention, {f32({2, 2, 5, 4}), f32({2, 2, 6, 4}), f32({2, 2, 6, 3}), f32({5, 6})}, attrs("scale=0.4 causal=false")},
+      {"attention_causal", Op::Attention, {f32({2, 5, 4}), f32({2, 5, 4}), f32({2, 5, 4})}, attrs("scale=0.5 causal=true")},
       {"cast", Op::Cast, {x}, {{Key::DType, DType::I64}}},
   };
-  for (const char* name : {"eq", "ne", "lt", "le", "gt", "ge"}) cases.push_back({std::string("compare_") + name, Op::Compare, {i64({3, 4}), i64({4})}, fn(name)});
-  for (const char* name : {"and", "or", "xor"}) cases.push_back({std::string("logical_") + name, Op::Logical, {boolean({3, 4}), boolean({4})}, fn(name)});
-  for (const char* name : {"and", "or", "xor", "shl", "shr"}) cases.push_back({std::string("bitwise_") + name, Op::Bitwise, {i64({3, 4}), i64({4})}, fn(name)});
-  for (auto [name, op] : {std::pair{"sum", Op::Sum}, {"mean", Op::Mean}, {"amax", Op::ReduceMax}, {"amin", Op::ReduceMin}, {"prod", Op::Prod}}) {
+  auto with_fn = [&](const std::string& prefix, Op op, const Type& type, const char* name) {
+    cases.push_back({prefix + name, op, {Type{type.dtype, {3, 4}, {}}, Type{type.dtype, {4}, {}}}, fn(name)});
+  };
+  for (const char* name : {"eq", "ne", "lt", "le", "gt", "ge"}) with_fn("compare_", Op::Compare, i64({}), name);
+  for (const char* name : {"and", "or", "xor"}) with_fn("logical_", Op::Logical, boolean({}), name);
+  for (const char* name : {"and", "or", "xor", "shl", "shr"}) with_fn("bitwise_", Op::Bitwise, i64({}), name);
+  const std::pair<const char*, Op> reductions[] = {
+      {"sum", Op::Sum}, {"mean", Op::Mean}, {"amax", Op::ReduceMax}, {"amin", Op::ReduceMin}, {"prod", Op::Prod}};
+  for (auto [name, op] : reductions) {
     cases.push_back({std::string(name), op, {x}, axes({0, 2}, false)});
     cases.push_back({std::string(name) + "_keep", op, {x}, axes({1}, true)});
   }

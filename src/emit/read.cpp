@@ -4,6 +4,7 @@
 #include <set>
 
 #include "emit/emit.h"
+#include "emit/method_memory.h"
 #include "schema/program.h"
 
 namespace swoop {
@@ -12,6 +13,8 @@ namespace {
 
 namespace fb = executorch_flatbuffer;
 namespace flat = swoop_flatbuffers;
+using emit::length;
+using emit::method_memory;
 
 constexpr size_t kMaxTables = 10'000'000;  // the verifier's own default of 1,000,000 is less than a long program has
 constexpr int64_t kMaxElements = int64_t{1} << 40;
@@ -27,12 +30,6 @@ struct ScalarName {
 constexpr ScalarName kScalars[] = {{0, "uint8", 1},   {1, "int8", 1},     {2, "int16", 2},  {3, "int32", 4},   {4, "int64", 8},
                                    {5, "float16", 2}, {6, "float32", 4},  {7, "float64", 8}, {11, "bool", 1},  {15, "bfloat16", 2},
                                    {27, "uint16", 2}, {28, "uint32", 4}, {29, "uint64", 8}};
-
-// A vector that may be absent in the file.
-template <typename T>
-size_t length(const flat::Vector<T>* vector) {
-  return vector ? vector->size() : 0;
-}
 
 std::string text(const flat::String* string) { return string ? string->str() : std::string(); }
 
@@ -147,7 +144,7 @@ class Reader {
   // "%7" for tensors, the literal itself for the rest.
   std::string value_text(const fb::ExecutionPlan& plan, int64_t index, int depth = 0) const {
     const fb::EValue* value = value_at(plan, index);
-    if (!value) return "?";
+    if (!value || !value->val()) return "?";
     auto list = [&](const auto* items, auto show) {
       std::string joined;
       for (size_t i = 0; i < length(items) && i < kMaxListed; ++i) {
@@ -267,32 +264,6 @@ class Reader {
     return std::nullopt;
   }
 
-  // What Method::init allocates on a 64-bit host, item by item; sizes measured with executorch 1.5.1 (test/test_runtime.py compares).
-  static int64_t method_estimate(const fb::ExecutionPlan& plan) {
-    constexpr int64_t kEValue = 24, kTensorImpl = 64, kStride = 4, kPointer = 8, kSpan = 16, kChain = 40, kDelegate = 56;
-    int64_t bytes = 0;
-    for (size_t i = 0; i < length(plan.values()); ++i) {
-      const fb::EValue* value = plan.values()->Get(static_cast<flat::uoffset_t>(i));
-      bytes += kEValue;
-      if (const fb::Tensor* tensor = value->val_as_Tensor())
-        bytes += kTensorImpl + (static_cast<int64_t>(length(tensor->sizes())) * kStride + 15) / 16 * 16;
-      if (const fb::IntList* list = value->val_as_IntList()) bytes += kSpan + 8 + static_cast<int64_t>(length(list->items())) * 2 * kPointer;
-      if (const fb::TensorList* list = value->val_as_TensorList()) bytes += kSpan + 8 + static_cast<int64_t>(length(list->items())) * 2 * kPointer;
-    }
-    for (size_t c = 0; c < length(plan.chains()); ++c) {
-      const fb::Chain* chain = plan.chains()->Get(static_cast<flat::uoffset_t>(c));
-      bytes += kChain;
-      for (size_t i = 0; i < length(chain->instructions()); ++i) {
-        const fb::Instruction* instruction = chain->instructions()->Get(static_cast<flat::uoffset_t>(i));
-        const flat::Vector<int32_t>* args = nullptr;
-        if (const auto* kernel = instruction->instr_args_as_KernelCall()) args = kernel->args();
-        if (const auto* delegate = instruction->instr_args_as_DelegateCall()) args = delegate->args();
-        bytes += kSpan + kPointer + (static_cast<int64_t>(length(args)) * kPointer + 15) / 16 * 16;
-      }
-    }
-    return bytes + static_cast<int64_t>(length(plan.delegates())) * kDelegate + static_cast<int64_t>(length(plan.inputs()));
-  }
-
   Result<void> read_method(const fb::ExecutionPlan& plan) {
     ProgramMethod method;
     method.name = text(plan.name());
@@ -329,7 +300,7 @@ class Reader {
       for (size_t i = 0; i < length(instructions); ++i)
         TRY(read_instruction(plan, *instructions->Get(static_cast<flat::uoffset_t>(i)), method));
     }
-    method.method_bytes = method_estimate(plan);
+    method.method_bytes = method_memory(plan);
     info_.methods.push_back(std::move(method));
     return {};
   }

@@ -1,0 +1,20 @@
+// What executorch::runtime::Method allocates from the method allocator while it loads a plan: the figure a firmware engineer reserves.
+#pragma once
+
+#include <cstdint>
+
+#include "schema/program.h"
+
+namespace swoop::emit {
+
+// A vector that may be absent in the file.
+template <typename T>
+size_t length(const swoop_flatbuffers::Vector<T>* vector) {
+  return vector ? vector->size() : 0;
+}
+
+// Bytes of a bump allocator on a 64-bit machine, allocation by allocation as executorch 1.5.1 makes them (without what a delegate's
+// init adds; Ethos-U's adds nothing). The verifier has passed the plan.
+int64_t method_memory(const executorch_flatbuffer::ExecutionPlan& plan);
+
+}  // namespace swoop::emit
