@@ -153,6 +153,9 @@ Result<void> conv_channels_first(const Node& node, const Tensor& x, const Tensor
     geometry.padded.push_back(space[i] + windows.before[i] + windows.after[i]);
     pads = pads || geometry.padded[i] != space[i];
   }
+  Shape padded_shape = geometry.padded;
+  padded_shape.insert(padded_shape.begin(), x.shape[1]);
+  TRY(check_memory(node, padded_shape, DType::F32));
   geometry.plane = element_count(geometry.padded);
   Shape sizes = windows.kernel, steps = windows.dilation, strides = row_major_strides(geometry.padded);
   geometry.positions = offsets(windows.out, strides, windows.stride);
@@ -188,12 +191,16 @@ Result<void> conv_transpose_channels_first(const Node& node, const Tensor& x, co
     int64_t reach = (space[i] - 1) * windows.stride[i] + windows.dilation[i] * (windows.kernel[i] - 1) + 1;
     spread.push_back(std::max(reach, out_space[i] + windows.before[i]));
   }
-  Shape strides = row_major_strides(spread);
-  std::vector<int64_t> positions = offsets(space, strides, windows.stride);
-  std::vector<int64_t> taps = offsets(windows.kernel, strides, windows.dilation);
   int64_t groups = node.integer(Key::Groups);
   int64_t in_channels = x.shape[1], in_per_group = in_channels / groups;
   int64_t per_group = w.shape[1], out_channels = per_group * groups;
+  Shape sums_shape = spread, products_shape = {per_group, element_count(windows.kernel), element_count(space)};
+  sums_shape.insert(sums_shape.begin(), out_channels);
+  TRY(check_memory(node, sums_shape, DType::F32));
+  TRY(check_memory(node, products_shape, DType::F32));
+  Shape strides = row_major_strides(spread);
+  std::vector<int64_t> positions = offsets(space, strides, windows.stride);
+  std::vector<int64_t> taps = offsets(windows.kernel, strides, windows.dilation);
   auto count = static_cast<int64_t>(positions.size());
   auto tap_count = static_cast<int64_t>(taps.size());
   int64_t plane = element_count(spread);

@@ -324,17 +324,20 @@ Result<void> ref_bitwise_not(const Node&, std::span<const Tensor* const> in, std
 }
 
 Result<void> ref_where(const Node&, std::span<const Tensor* const> in, std::span<Tensor> out) {
-  Tensor a_space, b_space;
-  const Tensor& a = brought_to(out[0].dtype, *in[1], a_space);
-  const Tensor& b = brought_to(out[0].dtype, *in[2], b_space);
-  std::vector<int64_t> condition_at = broadcast_offsets(in[0]->shape, out[0].shape);
-  std::vector<int64_t> a_at = broadcast_offsets(a.shape, out[0].shape);
-  std::vector<int64_t> b_at = broadcast_offsets(b.shape, out[0].shape);
+  const Shape& shape = out[0].shape;
+  Tensor spaces[5];
+  auto spread = [&](const Tensor& x, Tensor& space) -> const Tensor& { return x.shape == shape ? x : (space = expanded(x, shape)); };
+  const Tensor& condition = spread(*in[0], spaces[0]);
+  const Tensor& a = spread(brought_to(out[0].dtype, *in[1], spaces[1]), spaces[2]);
+  const Tensor& b = spread(brought_to(out[0].dtype, *in[2], spaces[3]), spaces[4]);
   auto choose = [&](auto zero) {
     using T = decltype(zero);
-    const uint8_t* condition = in[0]->as<uint8_t>().data();
-    for (size_t i = 0; i < condition_at.size(); ++i)
-      out[0].as<T>()[i] = condition[condition_at[i]] ? a.as<T>().data()[a_at[i]] : b.as<T>().data()[b_at[i]];
+    const uint8_t* picks = condition.as<uint8_t>().data();
+    const T *yes = a.as<T>().data(), *no = b.as<T>().data();
+    T* to = out[0].as<T>().data();
+    parallel_for(condition.data.size(), kGrain, [=](size_t first, size_t last) {
+      for (size_t i = first; i < last; ++i) to[i] = picks[i] ? yes[i] : no[i];
+    });
   };
   if (out[0].dtype == DType::F32) choose(float{});
   else if (out[0].dtype == DType::I64) choose(int64_t{});

@@ -1,28 +1,39 @@
 // Whole graphs in float: values are computed in execution order and let go after their last use.
 #include <algorithm>
+#include <new>
 
 #include "ops/infer.h"
 #include "ops/kernels.h"
 #include "ops/ops.h"
+#include "ops/storage.h"
 #include "support/check.h"
 
 namespace swoop {
 
 namespace {
 
-constexpr int64_t kMaxBytes = int64_t{1} << 33;     // of one tensor: more is a mistake in the model, not a calibration
 constexpr int64_t kMaxIterations = int64_t{1} << 20;  // of a while loop, before we say that it does not end
 
 using Tensors = std::vector<Tensor>;
 
+// Who looks at the values: one or neither.
+struct Watch {
+  Observer observer = nullptr;
+  GraphObserver graph_observer = nullptr;
+  void* context = nullptr;
+
+  Watch inside() const { return {nullptr, graph_observer, context}; }  // of a body, whose ids mean nothing to a plain observer
+};
+
+Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, const Watch& watch);
+
 struct Run {
   const Graph& graph;
-  Observer observer;
-  void* context;
+  const Watch& watch;
   std::vector<Tensor> values;       // by value id; empty where not computed or already let go
   std::vector<uint32_t> uses_left;  // by value id
 
-  Run(const Graph& g, Observer o, void* c) : graph(g), observer(o), context(c), values(g.value_slots()), uses_left(g.value_slots()) {
+  Run(const Graph& g, const Watch& w) : graph(g), watch(w), values(g.value_slots()), uses_left(g.value_slots()) {
     for (ValueId id = 0; id < g.value_slots(); ++id) uses_left[id] = static_cast<uint32_t>(g.value(id).uses.size());
   }
 
@@ -33,7 +44,8 @@ struct Run {
       fake_quantize(tensor, type);
     else
       settle(tensor, type.dtype);
-    if (observer) observer(context, id, tensor);
+    if (watch.observer) watch.observer(watch.context, id, tensor);
+    if (watch.graph_observer) watch.graph_observer(watch.context, graph, id, tensor);
     if (uses_left[id] > 0) values[id] = std::move(tensor);
   }
 
@@ -48,13 +60,6 @@ struct Run {
     if (id != kNone && --uses_left[id] == 0) values[id] = Tensor{};
   }
 };
-
-Result<void> check_memory(const Node& node, const Type& type) {
-  TRY(check_shape(node, type.shape));
-  int64_t bytes = element_count(type.shape) * static_cast<int64_t>(byte_size(execution_dtype(type)));
-  if (bytes > kMaxBytes) return error("{} gives {}, which takes {} bytes to compute", name_of(node.op), to_text(type), bytes);
-  return {};
-}
 
 Result<bool> truth_of(const Tensor& tensor) {
   if (tensor.dtype != DType::Bool || tensor.data.size() != 1) return error("a condition must be a single bool");
@@ -79,31 +84,32 @@ Tensors copies(std::span<const Tensor* const> inputs, size_t first, size_t last)
   return list;
 }
 
-Result<Tensors> run_while(const Node& node, std::span<const Tensor* const> inputs) {
+Result<Tensors> run_while(const Node& node, std::span<const Tensor* const> inputs, const Watch& watch) {
   auto carried = static_cast<size_t>(node.integer(Key::Carried));
   Tensors state = copies(inputs, 0, inputs.size());
   for (int64_t i = 0; i < kMaxIterations; ++i) {
-    TRY_ASSIGN(Tensors verdict, execute(*node.bodies[0], state));
+    TRY_ASSIGN(Tensors verdict, run_graph(*node.bodies[0], state, watch));
     TRY_ASSIGN(bool goes_on, truth_of(verdict[0]));
     if (!goes_on) {
       state.resize(carried);
       return state;
     }
-    TRY_ASSIGN(Tensors next, execute(*node.bodies[1], state));
+    TRY_ASSIGN(Tensors next, run_graph(*node.bodies[1], state, watch));
     std::move(next.begin(), next.end(), state.begin());
   }
   return error("this while loop has not ended after {} iterations", kMaxIterations);
 }
 
 // map is a scan that carries nothing.
-Result<Tensors> run_scan(const Node& node, std::span<const Tensor* const> inputs, size_t carried, size_t scanned, std::span<Tensor> results) {
+Result<Tensors> run_scan(const Node& node, std::span<const Tensor* const> inputs, size_t carried, size_t scanned, std::span<Tensor> results,
+                         const Watch& watch) {
   int64_t steps = inputs[carried]->shape[0];
   Tensors state = copies(inputs, 0, carried);
   for (int64_t step = 0; step < steps; ++step) {
     Tensors operands = std::move(state);
     for (size_t i = carried; i < carried + scanned; ++i) operands.push_back(row_of(*inputs[i], step));
     for (size_t i = carried + scanned; i < inputs.size(); ++i) operands.push_back(*inputs[i]);
-    TRY_ASSIGN(Tensors given, execute(*node.bodies[0], operands));
+    TRY_ASSIGN(Tensors given, run_graph(*node.bodies[0], operands, watch));
     state.assign(std::make_move_iterator(given.begin()), std::make_move_iterator(given.begin() + static_cast<int64_t>(carried)));
     for (size_t i = carried; i < given.size(); ++i) set_row(results[i], step, given[i]);
   }
@@ -113,18 +119,21 @@ Result<Tensors> run_scan(const Node& node, std::span<const Tensor* const> inputs
   return state;
 }
 
-Result<Tensors> run_node(const Node& node, std::span<const Tensor* const> inputs, Tensors results) {
+Result<Tensors> run_node(const Node& node, std::span<const Tensor* const> inputs, Tensors results, const Watch& watch) {
   if (node.op == Op::Cond) {
     TRY_ASSIGN(bool yes, truth_of(*inputs[0]));
-    return execute(*node.bodies[yes ? 0 : 1], copies(inputs, 1, inputs.size()));
+    return run_graph(*node.bodies[yes ? 0 : 1], copies(inputs, 1, inputs.size()), watch);
   }
-  if (node.op == Op::While) return run_while(node, inputs);
-  if (node.op == Op::Map) return run_scan(node, inputs, 0, static_cast<size_t>(node.integer(Key::Carried)), results);
+  if (node.op == Op::While) return run_while(node, inputs, watch);
+  if (node.op == Op::Map) return run_scan(node, inputs, 0, static_cast<size_t>(node.integer(Key::Carried)), results, watch);
   if (node.op == Op::Scan)
-    return run_scan(node, inputs, static_cast<size_t>(node.integer(Key::Carried)), static_cast<size_t>(node.integer(Key::Scanned)), results);
+    return run_scan(node, inputs, static_cast<size_t>(node.integer(Key::Carried)), static_cast<size_t>(node.integer(Key::Scanned)), results, watch);
   TRY(evaluate(node, inputs, results));
   return results;
 }
+
+// Their results hold the very elements of their operand.
+bool keeps_elements(Op op) { return op == Op::Reshape || op == Op::Quantize || op == Op::Dequantize; }
 
 std::string where(const Graph& graph, const Node& node) {
   const Loc* loc = graph.loc(node.loc);
@@ -132,12 +141,10 @@ std::string where(const Graph& graph, const Node& node) {
   return place.empty() ? node.name : place;
 }
 
-}  // namespace
-
-Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, Observer observer, void* context) {
+Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, const Watch& watch) {
   if (inputs.size() != graph.inputs().size())
     return error("this graph has {} inputs, and {} were given", graph.inputs().size(), inputs.size());
-  Run run(graph, observer, context);
+  Run run(graph, watch);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
     if (inputs[i].shape != value.type.shape || inputs[i].dtype != execution_dtype(value.type))
@@ -148,12 +155,19 @@ Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> 
     const Node& node = graph.node(id);
     Tensors results;
     for (ValueId output : node.outputs) {
-      TRY(check_memory(node, graph.type(output)));
-      results.push_back(make_tensor(execution_dtype(graph.type(output)), graph.type(output).shape));
+      const Type& type = graph.type(output);
+      TRY(check_memory(node, type.shape, execution_dtype(type)));
+      results.push_back(make_tensor(execution_dtype(type), type.shape));
     }
     std::vector<const Tensor*> operands;
     for (ValueId input : node.inputs) operands.push_back(run.fetch(input));
-    Result<Tensors> computed = run_node(node, operands, std::move(results));
+    if (keeps_elements(node.op) && run.uses_left[node.inputs[0]] == 1) {  // its operand is not needed any more
+      results[0].data = std::move(run.values[node.inputs[0]].data);
+      run.define(node.outputs[0], std::move(results[0]));
+      run.release(node.inputs[0]);
+      continue;
+    }
+    Result<Tensors> computed = run_node(node, operands, std::move(results), watch.inside());
     if (!computed) return error("{}: {}", where(graph, node), computed.error().message);
     if (computed->size() != node.outputs.size())
       return error("{}: {} gives {} results, and {} are expected", where(graph, node), name_of(node.op), computed->size(), node.outputs.size());
@@ -172,6 +186,26 @@ Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> 
     --run.uses_left[output];
   }
   return outputs;
+}
+
+// Memory can run out on a model that is merely large: that is the user's to know, not ours to die of.
+Result<Tensors> run_watched(const Graph& graph, std::span<const Tensor> inputs, const Watch& watch) {
+  StorageReuse reuse;
+  try {
+    return run_graph(graph, inputs, watch);
+  } catch (const std::bad_alloc&) {
+    return error("there is not enough memory to execute this graph");
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, Observer observer, void* context) {
+  return run_watched(graph, inputs, Watch{observer, nullptr, context});
+}
+
+Result<std::vector<Tensor>> execute_observed(const Graph& graph, std::span<const Tensor> inputs, GraphObserver observer, void* context) {
+  return run_watched(graph, inputs, Watch{nullptr, observer, context});
 }
 
 }  // namespace swoop

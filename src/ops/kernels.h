@@ -10,6 +10,11 @@ namespace swoop {
 // From this many elements on, work is split over the cores: below, starting a thread costs more than it saves.
 constexpr size_t kGrain = size_t{1} << 15;
 
+// The most bytes that one array may take during execution: more is a mistake in the model, not a calibration.
+constexpr int64_t kMaxBytes = int64_t{1} << 32;
+// Fails for shapes whose f32 or i64 array is larger than that.
+Result<void> check_memory(const Node& node, const Shape& shape, DType dtype);
+
 // f32, i64 or bool: how values of `type` are held during execution.
 DType execution_dtype(const Type& type);
 
@@ -27,6 +32,9 @@ Ints to_channels_last(size_t rank);   // the perm from [N,C,s...]
 
 // Runs a channels-first kernel on a [N,s...,C] operand; `out` comes and goes channels last.
 Result<void> in_channels_first(const Tensor& x, Tensor& out, const std::function<Result<void>(const Tensor&, Tensor&)>& kernel);
+
+// in, repeated along its dims of size 1 to `shape`.
+Tensor expanded(const Tensor& in, const Shape& shape);
 
 // For each element of `shape`, row-major, the index of the element of an array of shape `from` that broadcasting puts there.
 std::vector<int64_t> broadcast_offsets(const Shape& from, const Shape& shape);

@@ -167,6 +167,16 @@ Result<void> in_channels_first(const Tensor& x, Tensor& out, const std::function
   return {};
 }
 
+Tensor expanded(const Tensor& in, const Shape& shape) {
+  View view{shape, Shape(shape.size(), 0), 0};
+  Shape strides = row_major_strides(in.shape);
+  for (size_t i = 0; i < in.shape.size(); ++i)
+    if (in.shape[in.shape.size() - 1 - i] != 1) view.strides[shape.size() - 1 - i] = strides[in.shape.size() - 1 - i];
+  Tensor out = make_tensor(in.dtype, shape);
+  copy_view(view, in, out);
+  return out;
+}
+
 std::vector<int64_t> broadcast_offsets(const Shape& from, const Shape& shape) {
   Shape strides = row_major_strides(from);
   View view{shape, Shape(shape.size(), 0), 0};
@@ -271,11 +281,7 @@ Result<void> ref_pad(const Node& node, std::span<const Tensor* const> in, std::s
 }
 
 Result<void> ref_expand(const Node&, std::span<const Tensor* const> in, std::span<Tensor> out) {
-  View view = whole(in[0]->shape);
-  for (size_t i = 0; i < view.shape.size(); ++i)
-    if (view.shape[i] != out[0].shape[i]) view.strides[i] = 0;
-  view.shape = out[0].shape;
-  copy_view(view, *in[0], out[0]);
+  out[0] = expanded(*in[0], out[0].shape);
   return {};
 }
 

@@ -121,22 +121,40 @@ Result<void> in_either_layout(const Node& node, const Tensor& x, Tensor& out, Ke
   return in_channels_first(x, out, kernel);
 }
 
-// scores += mask (floats) or minus infinity where it is false; positions after the query's own when causal.
-void mask_scores(const Tensor* mask, const int64_t* mask_at, bool causal, int64_t rows, int64_t columns, float scale, float* scores) {
+// A mask of scores, whose last two dims may repeat.
+struct Mask {
+  const Tensor* tensor = nullptr;
+  int64_t start = 0, row_step = 0, column_step = 0;
+};
+
+// scores = scores * scale + mask (floats), or minus infinity where the mask is false; also after the query's own position when causal.
+void mask_scores(const Mask& mask, bool causal, int64_t rows, int64_t columns, float scale, float* scores) {
   parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, columns)) + 1, [=](size_t first, size_t last) {
     for (auto r = static_cast<int64_t>(first); r < static_cast<int64_t>(last); ++r) {
       float* row = scores + r * columns;
       for (int64_t i = 0; i < columns; ++i) row[i] *= scale;
       if (causal)
         for (int64_t i = r + 1; i < columns; ++i) row[i] = -INFINITY;
-      if (!mask) continue;
-      const int64_t* at = mask_at + r * columns;
-      if (mask->dtype == DType::Bool)
-        for (int64_t i = 0; i < columns; ++i) row[i] = mask->as<uint8_t>().data()[at[i]] ? row[i] : -INFINITY;
+      if (!mask.tensor) continue;
+      int64_t at = mask.start + r * mask.row_step;
+      if (mask.tensor->dtype == DType::Bool)
+        for (int64_t i = 0; i < columns; ++i, at += mask.column_step) row[i] = mask.tensor->as<uint8_t>().data()[at] ? row[i] : -INFINITY;
       else
-        for (int64_t i = 0; i < columns; ++i) row[i] += mask->as<float>().data()[at[i]];
+        for (int64_t i = 0; i < columns; ++i, at += mask.column_step) row[i] += mask.tensor->as<float>().data()[at];
     }
   });
+}
+
+// The mask of each matrix of scores.
+std::vector<Mask> masks_of(const Tensor* mask, const Shape& lead) {
+  std::vector<Mask> list(static_cast<size_t>(element_count(lead)));
+  if (!mask) return list;
+  Shape shape = mask->shape;
+  while (shape.size() < 2) shape.insert(shape.begin(), 1);
+  int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  std::vector<int64_t> starts = broadcast_offsets(Shape(shape.begin(), shape.end() - 2), lead);
+  for (size_t i = 0; i < list.size(); ++i) list[i] = {mask, starts[i] * rows * columns, rows == 1 ? 0 : columns, columns == 1 ? 0 : 1};
+  return list;
 }
 
 }  // namespace
@@ -196,10 +214,8 @@ Result<void> ref_attention(const Node& node, std::span<const Tensor* const> in, 
   std::vector<int64_t> q_at = broadcast_offsets(before(q), lead), k_at = broadcast_offsets(before(k), lead), v_at = broadcast_offsets(before(v), lead);
   int64_t rows = q.shape[q.shape.size() - 2], depth = q.shape.back();
   int64_t columns = k.shape[k.shape.size() - 2], width = v.shape.back();
-  Shape scores_shape = lead;
-  scores_shape.insert(scores_shape.end(), {rows, columns});
-  std::vector<int64_t> mask_at;
-  if (mask) mask_at = broadcast_offsets(mask->shape, scores_shape);
+  std::vector<Mask> masks = masks_of(mask, lead);
+  TRY(check_memory(node, {rows, columns}, DType::F32));
   auto scale = static_cast<float>(real_or(node, Key::Scale, 1));
   Tensor scores = make_tensor(DType::F32, {rows, columns});
   float* s = scores.as<float>().data();
@@ -209,7 +225,7 @@ Result<void> ref_attention(const Node& node, std::span<const Tensor* const> in, 
     const float* values = v.as<float>().data() + v_at[i] * columns * width;
     auto at = static_cast<int64_t>(i);
     gemm(rows, columns, depth, {queries, depth, 1}, MatrixView{keys, 1, depth}, s, columns);
-    mask_scores(mask, mask ? mask_at.data() + at * rows * columns : nullptr, node.flag(Key::Causal), rows, columns, scale, s);
+    mask_scores(masks[i], node.flag(Key::Causal), rows, columns, scale, s);
     if (columns > 0) softmax(s, s, rows, columns, false, true);
     gemm(rows, width, columns, {s, columns, 1}, MatrixView{values, width, 1}, out[0].as<float>().data() + at * rows * width, width);
   }

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstring>
-#include <memory>
-#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -36,33 +34,30 @@ struct Traits {
 class Storage {
  public:
   Storage() = default;
-  explicit Storage(size_t size) : size_(size), bytes_(size ? allocate(size) : nullptr) {}
-  Storage(const Storage& other) : Storage(other.size_) {
-    if (size_) std::memcpy(bytes_.get(), other.bytes_.get(), size_);
-  }
+  explicit Storage(size_t size);
   Storage(Bytes bytes) : Storage(bytes.size()) {
-    if (size_) std::memcpy(bytes_.get(), bytes.data(), size_);
+    if (size_) std::memcpy(bytes_, bytes.data(), size_);
   }
-  Storage(Storage&& other) noexcept : size_(std::exchange(other.size_, 0)), bytes_(std::move(other.bytes_)) {}
+  Storage(const Storage& other) : Storage(Bytes(other.bytes_, other.size_)) {}
+  Storage(Storage&& other) noexcept { swap(other); }
   Storage& operator=(Storage other) noexcept {
-    std::swap(size_, other.size_);
-    std::swap(bytes_, other.bytes_);
+    swap(other);
     return *this;
   }
+  ~Storage();
   operator Buffer() const { return Buffer(data(), data() + size_); }
-  std::byte* data() { return bytes_.get(); }
-  const std::byte* data() const { return bytes_.get(); }
+  std::byte* data() { return bytes_; }
+  const std::byte* data() const { return bytes_; }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};
-  static std::byte* allocate(size_t size) { return static_cast<std::byte*>(::operator new(size, kAlignment)); }
-  struct Free {
-    void operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
-  };
+  void swap(Storage& other) {
+    std::swap(size_, other.size_);
+    std::swap(bytes_, other.bytes_);
+  }
   size_t size_ = 0;
-  std::unique_ptr<std::byte, Free> bytes_;
+  std::byte* bytes_ = nullptr;
 };
 
 // An array during float execution. Floats are f32; integers i64; booleans one byte. Row-major.
@@ -104,6 +99,10 @@ Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, s
 // the same function is the float reference of a float graph and the q/dq reference of a quantized one.
 using Observer = void (*)(void* context, ValueId value, const Tensor& tensor);
 Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, Observer observer = nullptr, void* context = nullptr);
+
+// The same, with an observer that also sees the values inside the bodies of control flow, each time a body runs.
+using GraphObserver = void (*)(void* context, const Graph& graph, ValueId value, const Tensor& tensor);
+Result<std::vector<Tensor>> execute_observed(const Graph& graph, std::span<const Tensor> inputs, GraphObserver observer, void* context);
 
 // A constant as a tensor (dequantized when its type is quantized), and back.
 Tensor to_tensor(const Value& constant);

@@ -1,16 +1,17 @@
-// ops_tool FOLDER [repeat]: for every FOLDER/NAME.ir, checks that inference gives the types the text states, executes the graph in float on
+// ops_tool FOLDER [repeat [threads]]: for every FOLDER/NAME.ir, checks that inference gives the types the text states, executes the graph in float on
 // FOLDER/NAME.in0.npy, ... and writes FOLDER/NAME.out0.npy, ...; what goes wrong is said in FOLDER/NAME.error. With `repeat`, prints the
-// best of that many run times. For test/test_ops.py, which computes the same with PyTorch.
+// best of that many processor times (a busy machine does not change those). For test/test_ops.py, which computes the same with PyTorch.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 
 #include "ops/ops.h"
 #include "support/file.h"
 #include "support/npy.h"
-#include "support/timer.h"
+#include "support/parallel.h"
 
 namespace swoop {
 namespace {
@@ -63,9 +64,9 @@ Result<void> run(const std::string& stem, int repeat) {
   }
   double best = 1e30;
   for (int i = 0; i < repeat; ++i) {
-    Timer timer;
+    std::clock_t start = std::clock();
     TRY(execute(graph, inputs));
-    best = std::min(best, timer.milliseconds());
+    best = std::min(best, static_cast<double>(std::clock() - start) * 1e3 / CLOCKS_PER_SEC);
   }
   if (repeat) fmt::print("{} {:.3f} ms\n", stem, best);
   TRY_ASSIGN(std::vector<Tensor> outputs, execute(graph, inputs));
@@ -82,6 +83,7 @@ Result<void> run(const std::string& stem, int repeat) {
 
 int main(int count, char** arguments) {
   if (count < 2) return 1;
+  if (count > 3) swoop::set_thread_count(std::atoi(arguments[3]));
   std::vector<std::string> stems;
   for (const auto& entry : std::filesystem::directory_iterator(arguments[1]))
     if (entry.path().extension() == ".ir") stems.push_back((entry.path().parent_path() / entry.path().stem()).string());

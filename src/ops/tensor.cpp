@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/half.h"
+#include "ops/infer.h"
 #include "ops/kernels.h"
 #include "support/check.h"
 #include "support/parallel.h"
@@ -79,6 +80,13 @@ void convert_elements(const Tensor& in, Tensor& out) {
 }
 
 }  // namespace
+
+Result<void> check_memory(const Node& node, const Shape& shape, DType dtype) {
+  TRY(check_shape(node, shape));
+  int64_t bytes = element_count(shape) * static_cast<int64_t>(byte_size(dtype));
+  if (bytes > kMaxBytes) return error("{} needs an array of shape {}, {} bytes, to be computed", name_of(node.op), to_text(shape), bytes);
+  return {};
+}
 
 DType execution_dtype(const Type& type) {
   if (type.quantized() || is_float(type.dtype)) return DType::F32;

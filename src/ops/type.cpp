@@ -14,7 +14,9 @@ Result<Types> infer_quantize(const Graph& graph, const Node& node) {
   if (node.outputs.empty()) return error("quantize needs the type of its result");
   Type type = graph.type(node.outputs[0]);
   if (!type.quantized()) return error("quantize gives {}, which is not a quantized type", to_text(type));
-  type.shape = in_type(graph, node, 0).shape;
+  const Type& x = in_type(graph, node, 0);
+  if (!is_float(real_dtype(x))) return error("quantize works on floats, not on {}", to_text(x));
+  type.shape = x.shape;
   const Quant& quant = *type.quant;
   if (quant.per_channel() &&
       (quant.axis >= type.rank() || type.shape[static_cast<size_t>(quant.axis)] != static_cast<int64_t>(quant.scale.size())))
