@@ -1,5 +1,5 @@
 // exp, tanh and erf as straight-line float code, which compilers vectorise and which gives the same bits on every machine (libm's do not).
-// Relative error at most 3e-7 over all floats (vmath_test.cpp). Coefficients: minimax fits in relative error, made for this file.
+// Relative error at most 3e-7 over all floats (kernel_test.cpp). Coefficients: minimax fits in relative error, made for this file.
 #pragma once
 
 #include <bit>

@@ -1,0 +1,244 @@
+// What Python cannot see: accuracy of the scalar functions over all floats, independence of the number of threads, early release, errors that
+// only data can cause.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "ops/gemm.h"
+#include "ops/half.h"
+#include "ops/kernels.h"
+#include "ops/ops.h"
+#include "ops/vmath.h"
+#include "support/parallel.h"
+
+namespace swoop {
+namespace {
+
+// The largest relative error against double precision, over floats spread evenly in their bit patterns.
+template <typename F, typename G>
+double worst_error(F fast, G exact, float low, float high) {
+  double worst = 0;
+  auto visit = [&](uint32_t first, uint32_t last, float sign) {
+    for (uint64_t bits = first; bits <= last; bits += 997) {
+      float x = sign * std::bit_cast<float>(static_cast<uint32_t>(bits));
+      double wanted = exact(static_cast<double>(x));
+      if (std::fabs(wanted) < 1.2e-38) continue;  // results below the normal floats have fewer bits
+      worst = std::max(worst, std::fabs(static_cast<double>(fast(x)) / wanted - 1));
+    }
+  };
+  visit(std::bit_cast<uint32_t>(1e-30f), std::bit_cast<uint32_t>(high), 1);
+  visit(std::bit_cast<uint32_t>(1e-30f), std::bit_cast<uint32_t>(-low), -1);
+  return worst;
+}
+
+TEST(VectorMath, is_accurate_to_a_few_units_in_the_last_place) {
+  EXPECT_LT(worst_error(vmath::exp, [](double x) { return std::exp(x); }, -87.0f, 88.7f), 3e-7);
+  EXPECT_LT(worst_error(vmath::tanh, [](double x) { return std::tanh(x); }, -20.0f, 20.0f), 3e-7);
+  EXPECT_LT(worst_error(vmath::erf, [](double x) { return std::erf(x); }, -6.0f, 6.0f), 3e-7);
+}
+
+TEST(VectorMath, ends_of_exp) {
+  EXPECT_EQ(vmath::exp(0.0f), 1.0f);
+  EXPECT_EQ(vmath::exp(INFINITY), INFINITY);
+  EXPECT_EQ(vmath::exp(89.0f), INFINITY);
+  EXPECT_EQ(vmath::exp(-INFINITY), 0.0f);
+  EXPECT_EQ(vmath::exp(-120.0f), 0.0f);
+  EXPECT_TRUE(std::isnan(vmath::exp(NAN)));
+  EXPECT_TRUE(std::isnan(vmath::tanh(NAN)));
+  EXPECT_TRUE(std::isnan(vmath::erf(NAN)));
+  EXPECT_EQ(vmath::tanh(INFINITY), 1.0f);
+  EXPECT_EQ(vmath::erf(-INFINITY), -1.0f);
+}
+
+TEST(Unary, arrays_and_scalars_have_the_same_bits) {
+  std::vector<float> in(1003), out(in.size());
+  for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i) * 0.013f - 6.0f;
+  for (const char* fn : {"exp", "tanh", "erf", "gelu", "silu", "sigmoid", "hardswish", "gelu_tanh"}) {
+    map_unary(fn, 0, 0, in, out);
+    for (size_t i = 0; i < in.size(); ++i) EXPECT_EQ(out[i], unary_function(fn)(in[i], 0, 0)) << fn << " of " << in[i];
+  }
+  EXPECT_EQ(unary_function("frobnicate"), nullptr);
+}
+
+std::vector<float> random_floats(size_t count, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> list(count);
+  for (float& x : list) x = uniform(generator);
+  return list;
+}
+
+TEST(Gemm, sums_every_element_in_the_same_order_whatever_the_sizes) {
+  constexpr int64_t kM = 29, kN = 71, kK = 530;
+  std::vector<float> a = random_floats(kM * kK, 1), b = random_floats(kK * kN, 2), whole(kM * kN), part(1);
+  gemm(kM, kN, kK, {a.data(), kK, 1}, MatrixView{b.data(), kN, 1}, whole.data(), kN);
+  for (int64_t i = 0; i < kM; i += 7)
+    for (int64_t j = 0; j < kN; j += 5) {
+      gemm(1, 1, kK, {a.data() + i * kK, kK, 1}, MatrixView{b.data() + j, kN, 1}, part.data(), 1);
+      EXPECT_EQ(part[0], whole[static_cast<size_t>(i * kN + j)]);
+      double exact = 0;
+      for (int64_t p = 0; p < kK; ++p) exact += static_cast<double>(a[static_cast<size_t>(i * kK + p)]) * static_cast<double>(b[static_cast<size_t>(p * kN + j)]);
+      EXPECT_NEAR(static_cast<double>(part[0]), exact, 1e-5);
+    }
+}
+
+TEST(Execute, does_not_depend_on_the_number_of_threads) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[1,16,40,40], %w: f32[32,16,3,3])
+  %c = conv %x, %w dilation=[1,1] groups=1 padding=[1,1,1,1] stride=[1,1] : f32[1,32,40,40]
+  %g = unary %c fn="gelu" : f32[1,32,40,40]
+  %s = softmax %g axis=1 : f32[1,32,40,40]
+  %m = mean %s axes=[2,3] keepdim=false : f32[1,32]
+  return %s, %m
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  std::vector<Tensor> inputs;
+  for (ValueId id : graph->inputs()) {
+    inputs.push_back(make_tensor(DType::F32, graph->type(id).shape));
+    std::vector<float> values = random_floats(inputs.back().as<float>().size(), id);
+    std::copy(values.begin(), values.end(), inputs.back().as<float>().begin());
+  }
+  set_thread_count(1);
+  Result<std::vector<Tensor>> alone = execute(*graph, inputs);
+  set_thread_count(5);
+  Result<std::vector<Tensor>> together = execute(*graph, inputs);
+  set_thread_count(0);
+  ASSERT_TRUE(alone && together);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(Buffer((*alone)[i].data), Buffer((*together)[i].data));
+}
+
+Result<std::vector<Tensor>> run(const char* text, std::vector<Tensor> inputs) {
+  Result<Graph> graph = parse(text);
+  if (!graph) return graph.error();
+  return execute(*graph, inputs);
+}
+
+Tensor integers(std::vector<int64_t> values) {
+  Tensor tensor = make_tensor(DType::I64, {static_cast<int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), tensor.as<int64_t>().begin());
+  return tensor;
+}
+
+Tensor floats(std::vector<float> values) {
+  Tensor tensor = make_tensor(DType::F32, {static_cast<int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), tensor.as<float>().begin());
+  return tensor;
+}
+
+TEST(Execute, says_what_the_data_got_wrong) {
+  auto message = [](const Result<std::vector<Tensor>>& result) { return result ? std::string("no error") : result.error().message; };
+  EXPECT_EQ(message(run("graph \"g\" (%x: f32[3], %i: i64[1])\n  %y = gather %x, %i axis=0 : f32[1]\n  return %y\n", {floats({1, 2, 3}), integers({3})})),
+            "y: gather has index 3 in a dim of size 3");
+  EXPECT_EQ(message(run("graph \"g\" (%x: i64[1], %i: i64[1])\n  %y = remainder %x, %i : i64[1]\n  return %y\n", {integers({1}), integers({0})})),
+            "y: remainder of integers by zero");
+  EXPECT_EQ(message(run("graph \"g\" (%x: i64[1])\n  return %x\n", {floats({1})})), "input x is i64[1], and was given as f32[1]");
+  EXPECT_EQ(message(run("graph \"g\" (%x: i64[1])\n  return %x\n", {})), "this graph has 1 inputs, and 0 were given");
+  EXPECT_EQ(message(run("graph \"g\" (%x: f32[1])\n  %y = opaque %x target=\"aten::topk\" : f32[1]\n  return %y\n", {floats({1})})),
+            "y: opaque cannot be computed in float");
+}
+
+TEST(Execute, shows_every_value_to_the_observer_once_and_with_its_type) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: i8[4] q(0.5, 0))
+  %a = add %x, %x : i8[4] q(1.0, 0)
+  %b = mul %a, %x : f32[4]
+  return %b
+)");
+  ASSERT_TRUE(graph);
+  std::vector<std::pair<std::string, float>> seen;
+  struct Context {
+    const Graph& graph;
+    decltype(seen)& list;
+  } context{*graph, seen};
+  std::vector<Tensor> inputs = {floats({0.6f, 1, 2, 3})};
+  Result<std::vector<Tensor>> result = execute(
+      *graph, inputs,
+      [](void* pointer, ValueId id, const Tensor& tensor) {
+        auto& c = *static_cast<Context*>(pointer);
+        c.list.emplace_back(c.graph.value(id).name, tensor.as<float>()[0]);
+      },
+      &context);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(seen, (decltype(seen){{"x", 0.5f}, {"a", 1.0f}, {"b", 0.5f}}));
+}
+
+TEST(Execute, observes_inside_bodies_when_asked) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[3,2])
+  %y = map %x carried=1 : f32[3,2] {
+    graph "body" (%a: f32[2])
+      %r = add %a, %a : f32[2]
+      return %r
+  }
+  return %y
+)");
+  ASSERT_TRUE(graph);
+  int inside = 0;
+  Tensor x = floats({1, 2, 3, 4, 5, 6});
+  x.shape = {3, 2};
+  Result<std::vector<Tensor>> result = execute_observed(
+      *graph, std::span(&x, 1),
+      [](void* pointer, const Graph& where, ValueId, const Tensor&) { *static_cast<int*>(pointer) += where.name == "body"; }, &inside);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(inside, 6);
+  EXPECT_EQ((*result)[0].as<float>()[5], 12.0f);
+}
+
+TEST(Execute, an_endless_loop_is_an_error) {
+  EXPECT_EQ(run(R"(graph "g" (%p: bool[])
+  %y = while %p carried=1 : bool[] {
+    graph "condition" (%a: bool[])
+      return %a
+  } {
+    graph "body" (%a: bool[])
+      return %a
+  }
+  return %y
+)", [] {
+              Tensor yes = make_tensor(DType::Bool, {});
+              yes.as<uint8_t>()[0] = 1;
+              return std::vector<Tensor>{yes};
+            }()).error().message,
+            "y: this while loop has not ended after 1048576 iterations");
+}
+
+TEST(Execute, refuses_arrays_beyond_memory) {
+  Result<std::vector<Tensor>> result = run("graph \"g\" (%x: f32[1])\n  %y = expand %x shape=[4000000000] : f32[4000000000]\n  return %y\n", {floats({1})});
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message.find("16000000000 bytes"), std::string::npos) << result.error().message;
+}
+
+TEST(Quantize, rounds_half_to_even_and_clamps) {
+  EXPECT_EQ(quantize_value(0.5f, 1, 0, -128, 127), 0);
+  EXPECT_EQ(quantize_value(1.5f, 1, 0, -128, 127), 2);
+  EXPECT_EQ(quantize_value(-2.5f, 1, 5, -128, 127), 3);
+  EXPECT_EQ(quantize_value(1e30f, 1e-10, 0, -128, 127), 127);
+  EXPECT_EQ(quantize_value(-INFINITY, 1, 0, -127, 127), -127);
+  EXPECT_EQ(quantize_value(NAN, 1, 0, -128, 127), 0);
+}
+
+TEST(Quantize, whole_tensors_go_to_codes_and_back) {
+  Type type{DType::I8, {2, 2}, Quant{{0.5, 0.25}, {0, 10}, 1, -127, 127}};
+  Tensor x = floats({1.3f, 1.3f, -100, 0.1f});
+  x.shape = {2, 2};
+  Result<Buffer> codes = quantize(x, type);
+  ASSERT_TRUE(codes);
+  EXPECT_EQ(static_cast<int8_t>((*codes)[0]), 3);
+  EXPECT_EQ(static_cast<int8_t>((*codes)[1]), 15);
+  EXPECT_EQ(static_cast<int8_t>((*codes)[2]), -127);
+  EXPECT_EQ(static_cast<int8_t>((*codes)[3]), 10);
+  Tensor back = dequantize(*codes, type);
+  EXPECT_EQ(back.as<float>()[1], 1.25f);
+  fake_quantize(x, type);
+  EXPECT_EQ(Buffer(x.data), Buffer(back.data));
+  EXPECT_FALSE(quantize(x, Type{DType::F32, {2, 2}, {}}));
+}
+
+TEST(Half, every_value_survives_the_way_there_and_back) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    auto half = static_cast<uint16_t>(bits);
+    EXPECT_TRUE(std::isnan(from_f16(half)) || to_f16(from_f16(half)) == half) << bits;
+    EXPECT_TRUE(std::isnan(from_bf16(half)) || to_bf16(from_bf16(half)) == half) << bits;
+  }
+}
+
+}  // namespace
+}  // namespace swoop
