@@ -1,0 +1,257 @@
+#include "quantize/calibrate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "quantize/choices.h"
+
+namespace swoop {
+
+namespace {
+
+bool is_control(Op op) { return op == Op::Cond || op == Op::While || op == Op::Map || op == Op::Scan; }
+
+bool has_weights(Op op) { return op == Op::Conv || op == Op::ConvTranspose || op == Op::Linear; }
+
+// Watches one graph while it runs.
+class Watch {
+ public:
+  Watch(const Graph& graph, Measured& measured) : graph_(graph), m_(measured) {
+    size_t values = graph.value_slots();
+    m_.values.resize(values);
+    m_.channels.resize(values);
+    m_.inner.resize(graph.node_slots());
+    m_.lowest_peak.resize(values, INFINITY);
+    masked_ = masked_scores(graph);
+    channel_axis_.resize(values, -1);
+    hooks_.resize(values);
+    observed_.resize(values);
+    for (ValueId id : graph.inputs()) observed_[id] = is_plain_float(id);
+    for (NodeId id = graph.first(); id != kNone; id = graph.node(id).next) {
+      const Node& node = graph.node(id);
+      for (ValueId output : node.outputs) observed_[output] = is_plain_float(output) && !shares_type(node);
+      if (has_weights(node.op) && graph.value(node.inputs[1]).constant)
+        channel_axis_[node.inputs[0]] = node.op == Op::Linear ? graph.type(node.inputs[0]).rank() - 1 : 1;
+      if (!has_inner(node.op) && !is_control(node.op)) continue;
+      if (is_control(node.op)) m_.bodies[id].resize(node.bodies.size());
+      size_t read = node.op == Op::Attention ? 2 : has_inner(node.op) ? 1 : node.inputs.size();
+      for (size_t i = 0; i < read; ++i)
+        if (node.inputs[i] != kNone) hooks_[node.inputs[i]].push_back(id);
+    }
+  }
+
+  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs, bool every_branch) {
+    m_.ran = true;
+    kept_.clear();
+    Result<std::vector<Tensor>> outputs = execute(graph_, inputs, see, this);
+    if (!outputs) return outputs;
+    if (!fault_.message.empty()) return fault_;
+    for (NodeId id : graph_.order())
+      if (is_control(graph_.node(id).op)) TRY(run_bodies(graph_.node(id), every_branch));
+    return outputs;
+  }
+
+ private:
+  bool is_plain_float(ValueId id) const { return is_float(graph_.type(id).dtype) && !graph_.type(id).quantized(); }
+
+  static void see(void* self, ValueId id, const Tensor& tensor) { static_cast<Watch*>(self)->observe(id, tensor); }
+
+  void observe(ValueId id, const Tensor& tensor) {
+    if (observed_[id]) {
+      m_.values[id].add(tensor.as<float>(), masked_[id] ? kMaskedBelow : -INFINITY);
+      if (masked_[id]) see_peaks(id, tensor);
+      if (channel_axis_[id] >= 0) see_channels(id, tensor);
+    } else if (channel_axis_[id] >= 0 && tensor.dtype == DType::F32) {
+      see_channels(id, tensor);
+    }
+    for (NodeId hooked : hooks_[id]) {
+      const Node& node = graph_.node(hooked);
+      if (node.op == Op::Attention) {
+        kept_.insert_or_assign(id, tensor);
+        try_scores(node);
+      } else if (is_control(node.op)) {
+        kept_.insert_or_assign(id, tensor);
+      } else {
+        const Tensor* operands[] = {&tensor};
+        see_inner(node, operands);
+      }
+    }
+  }
+
+  void see_channels(ValueId id, const Tensor& tensor) {
+    auto axis = static_cast<size_t>(channel_axis_[id]);
+    size_t inner = 1;
+    for (size_t d = axis + 1; d < tensor.shape.size(); ++d) inner *= static_cast<size_t>(tensor.shape[d]);
+    m_.channels[id].add(tensor.as<float>(), static_cast<size_t>(tensor.shape[axis]), inner);
+  }
+
+  void see_peaks(ValueId id, const Tensor& tensor) {
+    auto length = static_cast<size_t>(tensor.shape.back());
+    std::span<const float> x = tensor.as<float>();
+    for (size_t row = 0; length > 0 && row < x.size() / length; ++row) {
+      float peak = *std::max_element(x.begin() + static_cast<int64_t>(row * length), x.begin() + static_cast<int64_t>((row + 1) * length));
+      if (peak >= kMaskedBelow) m_.lowest_peak[id] = std::min(m_.lowest_peak[id], peak);
+    }
+  }
+
+  const Tensor* operand(ValueId id) {
+    if (id == kNone) return nullptr;
+    if (graph_.value(id).constant) kept_.try_emplace(id, to_tensor(graph_.value(id)));
+    auto at = kept_.find(id);
+    return at == kept_.end() ? nullptr : &at->second;
+  }
+
+  void see_inner(const Node& node, std::span<const Tensor* const> operands) {
+    if (auto done = measure_inner(node, operands, m_.inner[node.id]); !done && fault_.message.empty()) fault_ = done.error();
+  }
+
+  // Once queries and keys are both there. What only this node reads is let go.
+  void try_scores(const Node& node) {
+    const Tensor* operands[] = {operand(node.inputs[0]), operand(node.inputs[1])};
+    if (!operands[0] || !operands[1]) return;
+    see_inner(node, operands);
+    for (size_t i = 0; i < 2; ++i)
+      if (hooks_[node.inputs[i]].size() == 1) kept_.erase(node.inputs[i]);
+  }
+
+  Result<void> run_body(const Node& node, size_t which, std::span<const Tensor> operands, bool every_branch, std::vector<Tensor>* outputs = nullptr) {
+    Watch body(*node.bodies[which], m_.bodies[node.id][which]);
+    TRY_ASSIGN(std::vector<Tensor> results, body.run(operands, every_branch));
+    if (outputs) *outputs = std::move(results);
+    return {};
+  }
+
+  static Tensor row_of(const Tensor& tensor, int64_t index) {
+    Tensor row = make_tensor(tensor.dtype, Shape(tensor.shape.begin() + 1, tensor.shape.end()));
+    if (!row.data.empty()) std::memcpy(row.data.data(), tensor.data.data() + static_cast<size_t>(index) * row.data.size(), row.data.size());
+    return row;
+  }
+
+  // The bodies run a second time here, watched; the graph's own run has already shown that they end.
+  Result<void> run_bodies(const Node& node, bool every_branch) {
+    std::vector<Tensor> operands;
+    for (ValueId input : node.inputs) {
+      const Tensor* tensor = operand(input);
+      if (!tensor) return {};
+      operands.push_back(*tensor);
+    }
+    std::span<const Tensor> all(operands);
+    if (node.op == Op::Cond) {
+      size_t taken = operands[0].as<uint8_t>()[0] != 0 ? 0 : 1;
+      for (size_t which = 0; which < 2; ++which)
+        if (which == taken || (every_branch && !taken_.contains({node.id, which}))) TRY(run_body(node, which, all.subspan(1), every_branch));
+      if (!every_branch) taken_.insert({node.id, taken});
+      return {};
+    }
+    auto carried = static_cast<size_t>(node.integer(Key::Carried));
+    if (node.op == Op::While) {
+      while (true) {
+        std::vector<Tensor> verdict, next;
+        TRY(run_body(node, 0, operands, every_branch, &verdict));
+        if (verdict[0].as<uint8_t>()[0] == 0) return {};
+        TRY(run_body(node, 1, operands, every_branch, &next));
+        std::move(next.begin(), next.begin() + static_cast<int64_t>(std::min(carried, next.size())), operands.begin());
+      }
+    }
+    size_t states = node.op == Op::Map ? 0 : carried;
+    size_t scanned = node.op == Op::Map ? carried : static_cast<size_t>(node.integer(Key::Scanned));
+    for (int64_t step = 0; step < operands[states].shape[0]; ++step) {
+      std::vector<Tensor> turn = operands;
+      for (size_t i = states; i < states + scanned; ++i) turn[i] = row_of(operands[i], step);
+      std::vector<Tensor> next;
+      TRY(run_body(node, 0, turn, every_branch, &next));
+      std::move(next.begin(), next.begin() + static_cast<int64_t>(states), operands.begin());
+    }
+    return {};
+  }
+
+  const Graph& graph_;
+  Measured& m_;
+  std::vector<bool> masked_;
+  std::vector<int> channel_axis_;                // by value id; -1: channels are not watched
+  std::vector<std::vector<NodeId>> hooks_;       // by value id: composites and control flow that read it
+  std::vector<bool> observed_;
+  std::map<ValueId, Tensor> kept_;
+  std::set<std::pair<NodeId, size_t>> taken_;
+  Error fault_;
+};
+
+Result<void> check_numbers(const Graph& graph, const Measured& measured) {
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    for (ValueId output : node.outputs) {
+      if (!measured.values[output].has_nan) continue;
+      const Loc* loc = graph.loc(node.loc);
+      std::string place = loc ? to_text(*loc) : "";
+      return error("{}: {} gives NaN on the calibration samples; the float model itself does, so look at its inputs and weights first",
+                   place.empty() ? node.name : place, name_of(node.op));
+    }
+    if (auto bodies = measured.bodies.find(id); bodies != measured.bodies.end())
+      for (size_t i = 0; i < node.bodies.size(); ++i)
+        if (bodies->second[i].ran) TRY(check_numbers(*node.bodies[i], bodies->second[i]));
+  }
+  return {};
+}
+
+bool all_ran(const Measured& measured) {
+  for (const auto& [id, bodies] : measured.bodies)
+    for (const Measured& body : bodies)
+      if (!body.ran || !all_ran(body)) return false;
+  return true;
+}
+
+}  // namespace
+
+ValueId origin(const Graph& graph, ValueId id) {
+  for (const Node* node = graph.producer(id); node && shares_type(*node); node = graph.producer(id)) id = node->inputs[0];
+  return id;
+}
+
+std::vector<bool> masked_scores(const Graph& graph) {
+  std::vector<bool> masked(graph.value_slots());
+  if (graph.op_count(Op::Softmax) + graph.op_count(Op::LogSoftmax) == 0) return masked;
+  auto holds_mask = [&](ValueId id) {
+    const Value& value = graph.value(id);
+    if (!value.constant || !is_float(value.type.dtype)) return false;
+    Tensor tensor = to_tensor(value);
+    std::span<const float> x = tensor.as<float>();
+    return std::any_of(x.begin(), x.end(), [](float v) { return v <= 2 * kMaskedBelow; });
+  };
+  for (NodeId id = graph.first(); id != kNone; id = graph.node(id).next) {
+    const Node& node = graph.node(id);
+    if (node.op != Op::Softmax && node.op != Op::LogSoftmax) continue;
+    ValueId scores = origin(graph, node.inputs[0]);
+    const Node* sum = graph.producer(scores);
+    if (!sum || (sum->op != Op::Add && sum->op != Op::Where)) continue;
+    for (size_t i = sum->op == Op::Where ? 1 : 0; i < sum->inputs.size(); ++i) masked[scores] = masked[scores] || holds_mask(sum->inputs[i]);
+  }
+  return masked;
+}
+
+void carry_state(const Graph& graph, std::span<const Tensor> outputs, std::vector<Tensor>& inputs) {
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    if (graph.output_port(o).role != Port::Role::State) continue;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (graph.input_port(i).role == Port::Role::State && graph.input_port(i).name == graph.output_port(o).name) inputs[i] = outputs[o];
+  }
+}
+
+Result<Measured> calibrate(const Graph& graph, const Samples& samples) {
+  Measured measured;
+  Watch watch(graph, measured);
+  // A branch that no sample takes still needs ranges: then every branch runs on what it would be given.
+  for (bool every_branch : {false, true}) {
+    std::vector<Tensor> previous;
+    for (const std::vector<Tensor>& sample : samples.inputs) {
+      std::vector<Tensor> inputs = sample;
+      if (!previous.empty()) carry_state(graph, previous, inputs);
+      TRY_ASSIGN(previous, watch.run(inputs, every_branch));
+    }
+    if (all_ran(measured)) break;
+  }
+  TRY(check_numbers(graph, measured));
+  return measured;
+}
+
+}  // namespace swoop

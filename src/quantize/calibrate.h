@@ -1,0 +1,39 @@
+// Float execution over the samples with an eye on every value: ranges and histograms, channel means of what layers with weights read,
+// and what happens inside composites. Bodies of control flow are measured on what they are given.
+#pragma once
+
+#include <map>
+
+#include "quantize/quantize.h"
+#include "quantize/statistics.h"
+
+namespace swoop {
+
+struct Measured {
+  std::vector<Statistics> values;           // by value id; empty for constants, integers and the results of data movement
+  std::vector<ChannelStatistics> channels;  // by value id, of the first operands of conv, conv_transpose and linear
+  std::vector<Doubles> inner;               // by node id: attribute `inner` of composites
+  std::vector<float> lowest_peak;           // by value id, of masked scores: the smallest of the rows' largest elements
+  std::map<NodeId, std::vector<Measured>> bodies;
+  bool ran = false;
+};
+
+Result<Measured> calibrate(const Graph& graph, const Samples& samples);
+
+// The value whose elements `id` consists of: back through data movement.
+ValueId origin(const Graph& graph, ValueId id);
+
+// A score below this is masked, not computed: masks are -inf, the lowest float, -1e9 or -1e4.
+constexpr float kMaskedBelow = -500.0f;
+
+// Sums with (or choices of) a mask constant that softmax sees next, by value id. Their masked elements must not make their range.
+std::vector<bool> masked_scores(const Graph& graph);
+
+// The measured range of what a composite computes inside, as ir/ops.def describes `inner`, for one set of operands; joined to `inner`.
+Result<void> measure_inner(const Node& node, std::span<const Tensor* const> operands, Doubles& inner);
+bool has_inner(Op op);
+
+// The state outputs of one run are the state inputs of the next.
+void carry_state(const Graph& graph, std::span<const Tensor> outputs, std::vector<Tensor>& inputs);
+
+}  // namespace swoop

@@ -1,0 +1,23 @@
+// Which precision and method a node gets: the options' own, overruled by scopes and --keep-float.
+#pragma once
+
+#include <string_view>
+
+#include "quantize/quantize.h"
+
+namespace swoop {
+
+struct Choice {
+  Precision precision = Precision::Int8;
+  Method method = Method::Mse;
+};
+
+// * any run of characters, ? any single one; everything else stands for itself.
+bool glob_matches(std::string_view pattern, std::string_view text);
+
+Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& options);
+
+// Data movement whose result has its input's type: selects, repeats or reorders elements of its first operand, nothing else.
+bool shares_type(const Node& node);
+
+}  // namespace swoop

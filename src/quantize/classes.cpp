@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <cmath>
+
+#include "quantize/assign.h"
+#include "support/check.h"
+#include "support/parallel.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr size_t kNoClass = ~size_t{0};
+
+// Nodes whose result consists of elements of several operands. Those may share its type, or be requantized in front of it.
+bool joins(Op op) { return op == Op::Concat || op == Op::Where || op == Op::ScatterElements; }
+
+bool is_joined_operand(const Node& node, size_t index) {
+  if (node.op == Op::Where) return index > 0;
+  if (node.op == Op::ScatterElements) return index != 1;
+  return node.op == Op::Concat;
+}
+
+// What a masked score must fall short of its row's largest by, so that softmax gives it nothing even at 16 bits, however many there are.
+double mask_depth(const Shape& shape) { return 8.0 + std::log(static_cast<double>(std::max<int64_t>(2, shape.empty() ? 2 : shape.back()))); }
+
+}  // namespace
+
+ValueId TypeAssigner::measured_id(ValueId id) const {
+  auto at = source_.find(id);
+  return at == source_.end() ? id : at->second;
+}
+
+size_t TypeAssigner::class_of(ValueId id) { return id < class_index_.size() ? class_index_[id] : kNoClass; }
+
+void TypeAssigner::merge(size_t into, size_t from) {
+  if (into == from) return;
+  Class& a = classes_[into];
+  Class& b = classes_[from];
+  for (ValueId member : b.members) class_index_[member] = into;
+  a.members.insert(a.members.end(), b.members.begin(), b.members.end());
+  a.sources.insert(a.sources.end(), b.sources.begin(), b.sources.end());
+  a.padding = {std::min(a.padding.min, b.padding.min), std::max(a.padding.max, b.padding.max)};
+  if (!a.pinned) a.pinned = b.pinned;
+  b = {};
+}
+
+// One class per value first; movement then joins its operand and its result. A constant that is moved has no class of its own.
+void TypeAssigner::make_classes() {
+  class_index_.assign(graph_.value_slots(), kNoClass);
+  auto open = [&](ValueId id, bool source) {
+    if (!lives_quantized(id) || class_index_[id] != kNoClass) return;
+    class_index_[id] = classes_.size();
+    Class& c = classes_.emplace_back();
+    c.members = {id};
+    if (source) c.sources = {id};
+    if (graph_.type(id).quantized()) c.pinned = graph_.type(id);
+  };
+  for (ValueId input : graph_.inputs()) open(input, true);
+  for (NodeId id : graph_.order()) {
+    const Node& node = graph_.node(id);
+    bool shares = kinds_[id] == Kind::Quantized && shares_type(node) && !graph_.type(node.outputs[0]).quantized();
+    for (ValueId output : node.outputs) open(output, !shares);
+    if (!shares) continue;
+    size_t own = class_index_[node.outputs[0]];
+    if (node.op == Op::Pad && node.text(Key::Mode, "constant") == "constant") {
+      double value = node.real(Key::Value, 0.0);
+      if (std::isfinite(value)) classes_[own].padding = {std::min(0.0, value), std::max(0.0, value)};
+    }
+    if (size_t operand = class_of(node.inputs[0]); operand != kNoClass) merge(operand, own);
+    else classes_[own].sources.push_back(node.inputs[0]);  // a constant: its codes are moved
+  }
+}
+
+Precision TypeAssigner::precision_of_value(ValueId id) const {
+  ValueId measured = measured_id(id);
+  if (assignment_.raised.contains(path_ + graph_.value(measured).name)) return Precision::Int16;
+  const Node* producer = graph_.producer(id);
+  if (producer && producer->op != Op::Quantize) {
+    Precision precision = choices_[producer->id].precision;
+    return precision == Precision::Float ? assignment_.options.precision : precision;
+  }
+  // An input is as fine as the coarsest of its readers asks for.
+  Precision precision = Precision::Int16;
+  bool read = false;
+  for (const Use& use : graph_.value(id).uses) {
+    if (use.node == kNone || kinds_[use.node] != Kind::Quantized) continue;
+    read = true;
+    if (choices_[use.node].precision == Precision::Int8) precision = Precision::Int8;
+  }
+  return read ? precision : assignment_.options.precision == Precision::Float ? Precision::Int8 : assignment_.options.precision;
+}
+
+Precision TypeAssigner::precision_of(const Class& c) const {
+  for (ValueId source : c.sources)
+    if (precision_of_value(source) == Precision::Int16) return Precision::Int16;
+  return Precision::Int8;
+}
+
+Range TypeAssigner::range_of_class(Class& c) {
+  if (c.range) return *c.range;
+  int levels = precision_of(c) == Precision::Int16 ? 65536 : 256;
+  Range range = c.padding;
+  Statistics joint;
+  const Statistics* statistics = &joint;
+  Method method = assignment_.options.method;
+  for (ValueId source : c.sources) {
+    ValueId id = measured_id(source);
+    if (graph_.value(id).constant) {
+      Range constant = constant_range(graph_.value(id));
+      range = {std::min(range.min, constant.min), std::max(range.max, constant.max)};
+      continue;
+    }
+    ValueId from = origin(graph_, id);
+    if (from >= measured_.values.size()) continue;
+    if (const Node* producer = graph_.producer(source)) method = choices_[producer->id].method;
+    if (c.sources.size() == 1) statistics = &measured_.values[from];
+    else joint.merge(measured_.values[from]);
+    if (from < masked_.size() && masked_[from] && std::isfinite(measured_.lowest_peak[from]))
+      range.min = std::min(range.min, static_cast<double>(measured_.lowest_peak[from]) - mask_depth(graph_.type(from).shape));
+  }
+  Range chosen = choose_range(*statistics, method, assignment_.options.percentile, levels);
+  c.range = Range{std::min(range.min, chosen.min), std::max(range.max, chosen.max)};
+  return *c.range;
+}
+
+Type TypeAssigner::type_of_class(Class& c) {
+  if (c.pinned) return *c.pinned;
+  return activation_type(precision_of(c), {}, range_of_class(c));
+}
+
+// Whether nothing but `node` (and the movement inside the class) reads the class.
+bool TypeAssigner::read_only_by(const Class& c, NodeId node) const {
+  for (ValueId member : c.members)
+    for (const Use& use : graph_.value(member).uses) {
+      if (use.node == node) continue;
+      if (use.node == kNone) return false;
+      const Node& user = graph_.node(use.node);
+      bool inside = use.index == 0 && kinds_[use.node] == Kind::Quantized && shares_type(user) &&
+                    std::find(c.members.begin(), c.members.end(), user.outputs[0]) != c.members.end();
+      if (!inside) return false;
+    }
+  return true;
+}
+
+// An operand of a concat takes the result's type when nothing else reads it: rounding once beats rounding twice. If others read it,
+// its noise for them grows by r^2 (r: the ratio of the scales) while the concat's falls from 1 + 1/r^2 to 1: worth it up to r = 1.27.
+void TypeAssigner::share_joins() {
+  constexpr double kWorthwhile = 1.27;
+  for (NodeId id : graph_.order()) {
+    const Node& node = graph_.node(id);
+    if (!joins(node.op) || kinds_[id] != Kind::Quantized) continue;
+    size_t own = class_of(node.outputs[0]);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      size_t operand = class_of(node.inputs[i]);
+      if (!is_joined_operand(node, i) || operand == kNoClass || operand == own) continue;
+      Class& from = classes_[operand];
+      Class& to = classes_[own];
+      if (from.pinned || to.pinned || precision_of(from) != precision_of(to)) continue;
+      Range range = range_of_class(to);
+      double ratio = activation_type(precision_of(to), {}, range).scale() / activation_type(precision_of(from), {}, range_of_class(from)).scale();
+      bool worthwhile = read_only_by(from, id) || (node.op == Op::Concat && ratio <= kWorthwhile);
+      if (!worthwhile) continue;
+      Range padding = from.padding;
+      merge(own, operand);
+      classes_[own].range = Range{std::min(range.min, padding.min), std::max(range.max, padding.max)};
+    }
+  }
+}
+
+void TypeAssigner::report(const Class& c, const Type& type) {
+  if (!assignment_.values) return;
+  for (ValueId source : c.sources) {
+    ValueId id = measured_id(source);
+    const Value& value = graph_.value(id);
+    if (value.constant) continue;
+    const Statistics& statistics = measured_.values[origin(graph_, id)];
+    const Node* producer = graph_.producer(id);
+    const Loc* loc = producer ? graph_.loc(producer->loc) : nullptr;
+    Range range = range_of(type);
+    Type shown = type;
+    shown.shape = value.type.shape;
+    assignment_.values->push_back({.name = path_ + value.name,
+                                   .node = producer ? producer->name : "",
+                                   .op = producer ? std::string(name_of(producer->op)) : "input",
+                                   .source = loc ? to_text(*loc) : "",
+                                   .type = to_text(shown),
+                                   .min = statistics.empty() ? 0.0 : static_cast<double>(statistics.min),
+                                   .max = statistics.empty() ? 0.0 : static_cast<double>(statistics.max),
+                                   .clipped = statistics.share_outside(range.min - type.scale() / 2, range.max + type.scale() / 2)});
+  }
+}
+
+void TypeAssigner::set_types() {
+  // A body's outputs take the cond's types where nothing else reads them.
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    size_t c = class_of(graph_.outputs()[i]);
+    if (c == kNoClass || classes_[c].pinned || !wanted_[i].quantized()) continue;
+    bool only = std::all_of(classes_[c].members.begin(), classes_[c].members.end(), [&](ValueId v) { return graph_.value(v).uses.size() == 1; });
+    if (only) classes_[c].pinned = wanted_[i];
+  }
+  // Ranges are searched side by side; each is a function of its class alone.
+  parallel_for(classes_.size(), 4, [&](size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i)
+      if (!classes_[i].members.empty() && !classes_[i].pinned) range_of_class(classes_[i]);
+  });
+  for (Class& c : classes_) {
+    if (c.members.empty()) continue;
+    Type type = type_of_class(c);
+    if (!c.pinned || !wanted_.empty()) report(c, type);
+    for (ValueId member : c.members) {
+      if (graph_.type(member).quantized()) continue;
+      type.shape = graph_.type(member).shape;
+      graph_.value(member).type = type;
+    }
+  }
+}
+
+}  // namespace swoop

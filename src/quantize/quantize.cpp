@@ -1,0 +1,35 @@
+#include "quantize/quantize.h"
+
+#include <algorithm>
+
+#include "quantize/assign.h"
+#include "quantize/prepare.h"
+
+namespace swoop {
+
+bool needs_quantization(const Graph& graph) {
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    for (const auto& body : node.bodies)
+      if (needs_quantization(*body)) return true;
+    if (info(node.op).policy == Policy::KeepFloat || node.op == Op::Quantize) continue;
+    for (ValueId output : node.outputs)
+      if (is_float(graph.type(output).dtype) && !graph.type(output).quantized()) return true;
+  }
+  return false;
+}
+
+Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const QuantizeOptions& options) {
+  if (samples.inputs.empty()) return error("there are no samples to calibrate with");
+  QuantizeReport report;
+  report.samples = samples.inputs.size();
+  report.uncalibrated = samples.random;
+  report.method = options.method;
+  rewrite(graph, prepare_rules(), Repeat::Fixpoint);
+  TRY_ASSIGN(Measured measured, calibrate(graph, samples));
+  Assignment assignment{.options = options, .raised = {}, .values = &report.values, .bias_corrected = &report.bias_corrected};
+  TypeAssigner(graph, measured, assignment).run();
+  return report;
+}
+
+}  // namespace swoop

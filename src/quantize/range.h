@@ -1,0 +1,31 @@
+// The range of reals that a quantized value should cover, from its statistics, and the type that covers it.
+#pragma once
+
+#include "ir/ir.h"
+#include "quantize/quantize.h"
+#include "quantize/statistics.h"
+
+namespace swoop {
+
+struct Range {
+  double min = 0;
+  double max = 0;
+  bool operator==(const Range&) const = default;
+};
+
+// `levels`: codes that the type has (256, 65536). The result lies inside what was measured and includes zero.
+Range choose_range(const Statistics& statistics, Method method, double percentile, int levels);
+
+// The search of PyTorch's HistogramObserver: bounds are moved inwards while the expected square error falls.
+Range histogram_range(const Statistics& statistics, int levels);
+
+// Int8: affine over -128..127 with zero exactly representable. Int16: symmetric, zero point 0. Scales hold float32 values.
+Type activation_type(Precision precision, Shape shape, Range range);
+
+// What the codes of a per-tensor type can stand for.
+Range range_of(const Type& type);
+
+// The smallest and largest of a float constant that are finite.
+Range constant_range(const Value& constant);
+
+}  // namespace swoop

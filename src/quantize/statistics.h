@@ -1,0 +1,41 @@
+// What calibration remembers of a value: range, zeros and a histogram of 2048 equal bins over all samples seen so far. Adding a tensor
+// costs two passes over its elements; counts are integers summed in any order, so the result does not depend on the threads.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace swoop {
+
+struct Statistics {
+  static constexpr size_t kBins = 2048;  // as PyTorch's HistogramObserver, whose search range.h repeats
+
+  uint64_t count = 0;      // finite elements seen
+  uint64_t zeros = 0;      // of them exactly zero: they cost no precision
+  bool has_nan = false;
+  float min = std::numeric_limits<float>::infinity();
+  float max = -std::numeric_limits<float>::infinity();
+  std::vector<double> bins;  // equal parts of [min, max]; empty until something finite was seen
+
+  bool empty() const { return count == 0; }
+  // Infinities and what lies below `floor` (the masked scores of an attention) are left out.
+  void add(std::span<const float> values, float floor = -std::numeric_limits<float>::infinity());
+  // As if both had been seen by one: bins are cut into 16 parts that land where their middle lies.
+  void merge(const Statistics& other);
+  // Elements outside [low, high], by the histogram.
+  double share_outside(double low, double high) const;
+};
+
+// Sums and largest magnitudes per channel, for bias correction and equalisation.
+struct ChannelStatistics {
+  std::vector<double> sum;
+  std::vector<float> largest;
+  uint64_t count = 0;  // elements per channel
+
+  // `inner` elements per channel in a row, the channels in a cycle of `channels`.
+  void add(std::span<const float> values, size_t channels, size_t inner);
+};
+
+}  // namespace swoop
