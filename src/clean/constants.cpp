@@ -16,10 +16,11 @@ bool fold_constants(Rewriter& rw, Node& n) {
   return true;
 }
 
+// A dequantized constant is not folded: its codes are what the quantizer chose, and the types take them in.
 std::vector<Op> foldable_ops() {
   std::vector<Op> ops;
   for (int i = 0; i < kOpCount; ++i)
-    if (info(static_cast<Op>(i)).kernel) ops.push_back(static_cast<Op>(i));
+    if (info(static_cast<Op>(i)).kernel && static_cast<Op>(i) != Op::Dequantize) ops.push_back(static_cast<Op>(i));
   return ops;
 }
 

@@ -25,6 +25,15 @@ struct CompiledRegion {
 };
 
 class Compile {
+  // The stage's wall time goes into the summary.
+  template <typename Body>
+  auto timed(std::string_view stage, Body body) {
+    Timer timer;
+    auto value = body();
+    result_.summary.milliseconds.emplace_back(stage, timer.milliseconds());
+    return value;
+  }
+
  public:
   explicit Compile(const CompileOptions& options) : options_(options), pipeline_{options, {}, {}, {}, {}} {}
 
@@ -53,14 +62,6 @@ class Compile {
   }
 
  private:
-  template <typename Body>
-  auto timed(std::string_view stage, Body body) {
-    Timer timer;
-    auto value = body();
-    result_.summary.milliseconds.emplace_back(stage, timer.milliseconds());
-    return value;
-  }
-
   static bool is_back_end_stage(std::string_view stage) { return stage == "lower" || stage == "npu" || stage == "emit"; }
 
   Result<CompileResult> stopped(std::string text) {
