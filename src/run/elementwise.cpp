@@ -35,6 +35,23 @@ struct Operand {
     if (scale == 1 && shift == 0) return value;
     return scale_and_round(value, scale, shift, rounding, double_shift);
   }
+
+  // Row y of the output's shape: broadcast, then scaled.
+  void expand_row(int y, Shape3 output, int64_t* out) const {
+    const int32_t* from = values.data() + y * step_y;
+    const int64_t count = int64_t{output.w} * output.c;
+    if (shape.w == output.w && shape.c == output.c) {
+      std::copy_n(from, count, out);
+    } else {
+      int64_t* to = out;
+      for (int x = 0; x < output.w; ++x, from += step_x, to += output.c) {
+        if (shape.c == output.c) std::copy_n(from, output.c, to);
+        else std::fill_n(to, output.c, from[0]);
+      }
+    }
+    if (left_shift == 0 && scale == 1 && shift == 0) return;
+    for (int64_t i = 0; i < count; ++i) out[i] = scaled(static_cast<int32_t>(out[i]));
+  }
 };
 
 void set_steps(Operand& operand) {
@@ -205,6 +222,24 @@ int64_t compute(Mode mode, int64_t a, int64_t b, Rounding rounding, int bits) {
   return 0;
 }
 
+// left = left op right, over a row. The frequent modes have loops of their own, which vectorise.
+void compute_row(Mode mode, int64_t* left, const int64_t* right, int64_t count, Rounding rounding, int bits) {
+  switch (mode) {
+    case Mode::Mul:
+      for (int64_t i = 0; i < count; ++i)
+        left[i] = static_cast<int64_t>(static_cast<uint64_t>(left[i]) * static_cast<uint64_t>(right[i]));
+      return;
+    case Mode::Add:
+      for (int64_t i = 0; i < count; ++i) left[i] += right[i];
+      return;
+    case Mode::Sub:
+      for (int64_t i = 0; i < count; ++i) left[i] -= right[i];
+      return;
+    default:
+      for (int64_t i = 0; i < count; ++i) left[i] = compute(mode, left[i], right[i], rounding, bits);
+  }
+}
+
 Result<void> check_mode(const Machine& machine, uint32_t bits) {
   const bool known = bits <= 9 || (machine.is_u85() && (bits <= 11 || (bits >= 16 && bits <= 19) || (bits >= 33 && bits <= 36) || bits == 42));
   if (!known) return error("NPU_OP_ELEMENTWISE names mode {}, which the core does not have.", bits);
@@ -235,25 +270,22 @@ Result<void> run_elementwise(Machine& machine, uint32_t mode_bits) {
     machine.summary = fmt::format("mode {} {}, {} -> {}", mode_bits, describe(a.map, a.shape), read->binary ? describe(b.map, b.shape) : "-",
                                   describe(stage.map, stage.shape));
 
-  const Rounding rounding = stage.rounding;
   const bool wide = stage.map.type.bytes == 8;
-  std::vector<int32_t> values(wide ? 0 : static_cast<size_t>(stage.shape.elements()));
-  std::vector<int64_t> values64(wide ? static_cast<size_t>(stage.shape.elements()) : 0);
+  const Shape3 shape = stage.shape;
+  std::vector<int32_t> values(wide ? 0 : static_cast<size_t>(shape.elements()));
+  std::vector<int64_t> values64(wide ? static_cast<size_t>(shape.elements()) : 0);
   const int bits = 8 * a.map.type.bytes;
-  parallel_for(static_cast<size_t>(stage.shape.h), std::max<size_t>(1, 16384 / static_cast<size_t>(stage.shape.w * stage.shape.c + 1)),
-               [&](size_t first, size_t last) {
+  const int64_t row_size = int64_t{shape.w} * shape.c;
+  parallel_for(static_cast<size_t>(shape.h), static_cast<size_t>(1 + 32768 / row_size), [&](size_t first, size_t last) {
+    std::vector<int64_t> left(static_cast<size_t>(row_size)), right(static_cast<size_t>(row_size));
     for (size_t row = first; row < last; ++row) {
-      const int y = static_cast<int>(row);
-      for (int x = 0; x < stage.shape.w; ++x) {
-        const int32_t* from_a = a.values.data() + y * a.step_y + x * a.step_x;
-        const int32_t* from_b = b.values.data() + y * b.step_y + x * b.step_x;
-        const size_t at = static_cast<size_t>((int64_t{y} * stage.shape.w + x) * stage.shape.c);
-        for (int c = 0; c < stage.shape.c; ++c) {
-          const int64_t result = compute(mode, a.scaled(from_a[c * a.step_c]), b.scaled(from_b[c * b.step_c]), rounding, bits);
-          if (wide) values64[at + static_cast<size_t>(c)] = stage.finish64(result, c);
-          else values[at + static_cast<size_t>(c)] = stage.finish(result, c);
-        }
-      }
+      a.expand_row(static_cast<int>(row), shape, left.data());
+      if (read->binary) b.expand_row(static_cast<int>(row), shape, right.data());
+      compute_row(mode, left.data(), right.data(), row_size, stage.rounding, bits);
+      const size_t at = row * static_cast<size_t>(row_size);
+      if (!wide) stage.finish_same_scale(left.data(), values.data() + at, row_size);
+      else
+        for (int64_t i = 0; i < row_size; ++i) values64[at + static_cast<size_t>(i)] = stage.finish64(left[static_cast<size_t>(i)], 0);
     }
   });
   if (wide) return write_output64(machine, stage, values64);

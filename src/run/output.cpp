@@ -149,6 +149,18 @@ void OutputStage::finish_row(const int32_t* accumulators, int32_t* out, int chan
   for (int c = 0; c < channels_in_row; ++c) out[c] = finish(accumulators[c], c);
 }
 
+void OutputStage::finish_same_scale(const int64_t* accumulators, int32_t* out, int64_t count) const {
+  if (global.scale == 1 && global.shift == 0 && global.bias == 0 && table == Table::None) {
+    // Sums and products that are only stored, and what needs no more than a zero point: no rounding to do.
+    const int64_t low = clip ? clip_low : INT64_MIN, high = clip ? clip_high : INT64_MAX;
+    const uint64_t offset = static_cast<uint64_t>(int64_t{map.zero_point});
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = static_cast<int32_t>(std::clamp(static_cast<int64_t>(static_cast<uint64_t>(accumulators[i]) + offset), low, high));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) out[i] = finish(accumulators[i], 0);
+}
+
 Result<OutputStage> read_output_stage(Machine& machine) {
   Registers& r = machine.registers;
   OutputStage stage;

@@ -54,6 +54,8 @@ struct OutputStage {
   int32_t activate(int64_t value) const;
   // A row of accumulators of one pixel, all channels.
   void finish_row(const int32_t* accumulators, int32_t* out, int channels_in_row) const;
+  // Any number of accumulators that share one scale.
+  void finish_same_scale(const int64_t* accumulators, int32_t* out, int64_t count) const;
 };
 
 // Reads all output registers. Channel scales are read by the convolution, which knows their number.
