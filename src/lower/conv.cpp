@@ -143,7 +143,7 @@ Result<tosa::TensorId> Lowering::matmul(const Node& n) {
   const Type& c = in(n, 1);
   if (a.rank() != 3 || c.rank() != 3) return cannot(n, "its operands are not of rank 3");
   Id product = b.matmul(operand(n.inputs[0]), operand(n.inputs[1]), static_cast<int32_t>(a.zero_point()), static_cast<int32_t>(c.zero_point()));
-  double scale = a.scale() * c.scale();
+  double scale = a.scale() * c.scale() * n.real(Key::Scale, 1.0);  // legalize: what the product is multiplied by, attention's 1/sqrt(d)
   return from_accumulator(n, product, {&scale, 1});
 }
 

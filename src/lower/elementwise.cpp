@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "lower/lowering.h"
 
@@ -8,12 +9,15 @@ namespace {
 
 bool is_quantized(const Type& type) { return type.quantized(); }
 
-// Headroom of the common scale of an addition: the larger operand is multiplied by 2^19 (8 bits) or 2^11 (16 bits), which leaves the
-// sum inside 32 bits and is what U55's adder takes as one op.
+// The common scale of an addition. U55's adder takes two forms as one op: both operands times whole numbers of at most 15 bits, or the
+// larger operand times 2^19 (8 bits) or 2^14 (16 bits). The first is exact, where the scales allow it. Both keep the sum inside 32 bits.
 double addition_unit(const Type& a, const Type& b) {
-  if (a.scale() == b.scale()) return a.scale();  // scales of 1.0 on both sides fuse on every core
+  double larger = std::max(a.scale(), b.scale());
+  double smaller = std::min(a.scale(), b.scale());
   bool wide = a.dtype != DType::I8 || b.dtype != DType::I8;
-  return 2.0 * std::max(a.scale(), b.scale()) / static_cast<double>(wide ? 1 << 12 : 1 << 20);
+  double ratio = larger / smaller;
+  if (ratio == std::floor(ratio) && ratio <= (wide ? 1 << 13 : 1 << 14)) return smaller;
+  return larger / static_cast<double>(wide ? 1 << 14 : 1 << 19);
 }
 
 }  // namespace
@@ -25,18 +29,15 @@ Result<tosa::TensorId> Lowering::add_sub(const Node& n) {
   if (!is_quantized(left) || !is_quantized(right)) return b.binary(op, operand(n.inputs[0]), operand(n.inputs[1]));
   bool wide = left.dtype == DType::I32 || right.dtype == DType::I32;
   double unit = wide ? out(n).scale() : addition_unit(left, right);
-  Id a = widen(n, 0, left.scale() / unit);
-  Id c = n.inputs[0] == n.inputs[1] ? a : widen(n, 1, right.scale() / unit);
-  return narrow(b.binary(op, a, c), unit / out(n).scale(), n);
+  return narrow(b.binary(op, widen(n, 0, left.scale() / unit), widen(n, 1, right.scale() / unit)), unit / out(n).scale(), n);
 }
 
 Result<tosa::TensorId> Lowering::mul(const Node& n) {
   const Type& left = in(n, 0);
   const Type& right = in(n, 1);
   if (!is_quantized(left) || !is_quantized(right)) return b.mul(operand(n.inputs[0]), operand(n.inputs[1]));
-  Id a = widen(n, 0, 1.0);
-  Id c = n.inputs[0] == n.inputs[1] ? a : widen(n, 1, 1.0);
-  return narrow(b.mul(a, c), left.scale() * right.scale() / out(n).scale(), n);
+  // A square gets two rescales too: one with two readers would not be merged into the product.
+  return narrow(b.mul(widen(n, 0, 1.0), widen(n, 1, 1.0)), left.scale() * right.scale() / out(n).scale(), n);
 }
 
 Result<tosa::TensorId> Lowering::min_max(const Node& n) {

@@ -17,13 +17,19 @@ class CodeFunction {
 
   bool known() const { return function_ != nullptr; }
 
-  // The code may lie one past the range (the last sample of a 16-bit table).
-  int64_t at(int64_t code, bool clamp_code) const {
-    const Quant& q = *from_.quant;
-    if (clamp_code) code = std::clamp(code, q.qmin, q.qmax);
-    float x = (static_cast<float>(code) - static_cast<float>(from_.zero_point())) * static_cast<float>(from_.scale());
-    float y = std::clamp(function_(x, alpha_, beta_), min_, max_);
-    return quantize_value(y, to_.scale(), to_.zero_point(), to_.quant->qmin, to_.quant->qmax);
+  // The results for `count` codes from `first`, `step` apart. The last sample of a 16-bit table lies one past the codes.
+  // Where the function is not defined (the logarithm of a negative number), the table goes on as it begins to the right.
+  std::vector<int64_t> table(int64_t first, int64_t step, size_t count) const {
+    std::vector<int64_t> entries(count);
+    bool defined = false;
+    for (size_t i = count; i-- > 0;) {
+      int64_t code = std::clamp(first + step * static_cast<int64_t>(i), from_.quant->qmin, from_.quant->qmax + (step > 1));
+      float x = (static_cast<float>(code) - static_cast<float>(from_.zero_point())) * static_cast<float>(from_.scale());
+      float y = std::clamp(function_(x, alpha_, beta_), min_, max_);
+      entries[i] = std::isnan(y) && defined ? entries[i + 1] : quantize_value(y, to_.scale(), to_.zero_point(), to_.quant->qmin, to_.quant->qmax);
+      defined |= !std::isnan(y);
+    }
+    return entries;
   }
 
  private:
@@ -42,22 +48,40 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
   const Type& from = in(n, 0);
   const Type& to = out(n);
   if (!from.quantized() || !to.quantized()) return cannot(n, "it is a function of an unquantized integer");
-  CodeFunction function(n, from, to);
-  if (!function.known()) return cannot(n, "its function is unknown");
-
   if (from.dtype == DType::I8 && to.dtype == DType::I8) {
-    std::vector<int64_t> table(256);
-    for (int i = 0; i < 256; ++i) table[static_cast<size_t>(i)] = function.at(i - 128, true);
-    return b.table(operand(n.inputs[0]), b.constant(tosa::DType::I8, {256}, table, fmt::format("{}_table", n.name)));
+    CodeFunction function(n, from, to);
+    if (!function.known()) return cannot(n, "its function is unknown");
+    return b.table(operand(n.inputs[0]), b.constant(tosa::DType::I8, {256}, function.table(-128, 1, 256), fmt::format("{}_table", n.name)));
   }
-  if (from.dtype == DType::I16 && to.dtype != DType::I32) {
-    // TOSA 1.0, TABLE: 513 samples, 128 codes apart; the result has 7 more fraction bits.
-    std::vector<int64_t> table(513);
-    for (int i = 0; i < 513; ++i) table[static_cast<size_t>(i)] = function.at(-32768 + 128 * i, false);
-    Id result = b.table(operand(n.inputs[0]), b.constant(tosa::DType::I16, {513}, table, fmt::format("{}_table", n.name)));
-    return rescale(result, 1.0 / 128.0, 0, 0, tosa_dtype(to.dtype));
+  if (from.dtype != DType::I8 && from.dtype != DType::I16)
+    return cannot(n, fmt::format("tables map 8 and 16 bits, not {}", name_of(from.dtype)));
+  // 8 bits to more: the codes become every 128th of 16 bits, each a sample of the table, so nothing is interpolated.
+  Id x = operand(n.inputs[0]);
+  Type wide = from;
+  if (from.dtype == DType::I8) {
+    wide = quantized(DType::I16, from.shape, from.scale() / 128, 0);
+    wide.quant->qmin = 128 * (from.quant->qmin - from.zero_point());
+    wide.quant->qmax = 128 * (from.quant->qmax - from.zero_point());
+    x = rescale(x, 128.0, from.zero_point(), 0, tosa::DType::I16);
   }
-  return cannot(n, fmt::format("tables map i8 to i8 and i16 to i8 or i16, not {} to {}", name_of(from.dtype), name_of(to.dtype)));
+  // TOSA 1.0, TABLE: 513 samples, 128 codes apart; the result has 7 more fraction bits. The result's zero point waits for the rescale.
+  Type whole = to.dtype == DType::I32 ? quantized(DType::I16, to.shape, to.scale() * 65536, 0) : to;
+  if (to.dtype == DType::I8) {
+    whole = quantized(DType::I16, to.shape, to.scale() / 64, 0);
+    whole.quant->qmin = 64 * (to.quant->qmin - to.zero_point());
+    whole.quant->qmax = 64 * (to.quant->qmax - to.zero_point());
+  }
+  CodeFunction function(n, wide, whole);
+  if (!function.known()) return cannot(n, "its function is unknown");
+  std::vector<int64_t> entries = function.table(-32768, 128, 513);
+  // Neighbours further apart than 16 bits are halved.
+  bool steep = false;
+  for (size_t i = 1; i < entries.size(); ++i) steep |= std::abs(entries[i] - entries[i - 1]) > 32767;
+  if (steep)
+    for (int64_t& entry : entries) entry /= 2;
+  Id result = b.table(x, b.constant(tosa::DType::I16, {513}, entries, fmt::format("{}_table", n.name)));
+  double scale = whole.scale() / to.scale() / (steep ? 64.0 : 128.0);
+  return rescale(result, scale, 0, to.zero_point(), tosa_dtype(to.dtype));  // the fused clamp is in the table
 }
 
 }  // namespace swoop
