@@ -13,7 +13,7 @@ namespace swoop::ethos {
 struct Access {
   NpuRange range;
   bool write = false;
-  const char* what = "";  // the operand: ranges of different operands are not merged
+  const char* what = "";  // the operand, a literal compared by address: ranges of different operands are not merged
 };
 using Accesses = std::vector<Access>;
 

@@ -99,7 +99,7 @@ Bytes Memory::region_bytes(int region) const {
 
 void Memory::note(bool write, const char* what, int region, uint64_t first, uint64_t last) const {
   for (Access& access : touched_)
-    if (access.write == write && access.range.region == region && std::strcmp(access.what, what) == 0) {
+    if (access.write == write && access.range.region == region && access.what == what) {
       access.range = {region, std::min(access.range.first, first), std::max(access.range.last, last)};
       return;
     }

@@ -64,6 +64,9 @@ Result<void> run_transfer(Machine& machine) {
   TRY(machine.check_registers());
   if (size0 < 1 || size1 < 1 || length < 1) return error("The transfer moves {} x {} x {} bytes.", size1, size0, length);
 
+  if (to.region == kInternalRegion && (to.base % 16 != 0 || length % 16 != 0))
+    return error("The transfer puts {} bytes at byte {} of the internal memory, which takes multiples of 16.", length, to.base);
+
   int index_region = 0;
   int64_t index_base = 0, index_skip = 0, index_max = 0;
   const bool indexed = from.indexed || to.indexed;

@@ -12,12 +12,7 @@ class BitReader {
  public:
   explicit BitReader(Bytes bytes) : bytes_(bytes) {}
   uint32_t get(int count) {
-    while (filled_ < count) {
-      uint64_t next = position_ < bytes_.size() ? static_cast<uint64_t>(bytes_[position_]) : 0;
-      ++position_;
-      buffer_ |= next << filled_;
-      filled_ += 8;
-    }
+    if (filled_ < count) refill();
     uint32_t value = static_cast<uint32_t>(buffer_ & ((uint64_t{1} << count) - 1));
     buffer_ >>= count;
     filled_ -= count;
@@ -33,6 +28,20 @@ class BitReader {
   bool overrun() const { return bits_read() > bytes_.size() * 8; }
 
  private:
+  // At least 56 bits.
+  void refill() {
+    if (position_ + 8 <= bytes_.size()) {
+      buffer_ |= load<uint64_t>(bytes_.data() + position_) << filled_;
+      const int taken = (63 - filled_) / 8;
+      position_ += static_cast<size_t>(taken);
+      filled_ += 8 * taken;
+      buffer_ &= (uint64_t{1} << filled_) - 1;
+      return;
+    }
+    for (; filled_ <= 56; filled_ += 8, ++position_)
+      if (position_ < bytes_.size()) buffer_ |= static_cast<uint64_t>(bytes_[position_]) << filled_;
+  }
+
   Bytes bytes_;
   size_t position_ = 0;
   uint64_t buffer_ = 0;
