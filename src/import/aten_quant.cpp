@@ -11,16 +11,24 @@ namespace swoop {
 
 namespace {
 
-// The elements of a constant argument, one number counting as one element.
-Doubles known_reals(const Call& c, size_t index) {
-  if (c.is_number(index)) return {c.real(index)};
-  const StoredTensor* stored = c.constant_arg(index);
-  if (!stored) unsupported("its `{}` is computed while the model runs (dynamic quantization)", c.names[index]);
+Doubles elements(Bytes data, DType dtype) {
   Doubles values;
-  size_t element = byte_size(stored->type.dtype);
-  for (size_t at = 0; at + element <= stored->data.size(); at += element)
-    values.push_back(load_element(stored->data.data() + at, stored->type.dtype));
+  size_t element = byte_size(dtype);
+  for (size_t at = 0; at + element <= data.size(); at += element) values.push_back(load_element(data.data() + at, dtype));
   return values;
+}
+
+// The elements of a constant argument, one number counting as one element. Exporters cast and reshape zero points: that is looked through.
+Doubles known_reals(Call& c, size_t index) {
+  if (c.is_number(index)) return {c.real(index)};
+  if (const StoredTensor* stored = c.constant_arg(index)) return elements(stored->data, stored->type.dtype);
+  ValueId x = c.tensor(index);
+  for (const Node* node = c.graph.producer(x); node && (node->op == Op::Cast || node->op == Op::Reshape); node = c.graph.producer(x))
+    x = node->inputs[0];
+  const Value& value = c.graph.value(x);
+  if (!value.constant || value.type.quantized())
+    unsupported("its `{}` is computed while the model runs (dynamic quantization)", c.names[index]);
+  return elements(value.data, value.type.dtype);
 }
 
 int64_t whole(double value, std::string_view what) {
@@ -34,14 +42,14 @@ struct Range {
   DType dtype = DType::I8;
 };
 
-int64_t known_integer(const Call& c, size_t index) {
+int64_t known_integer(Call& c, size_t index) {
   Doubles values = known_reals(c, index);
   if (values.size() != 1) malformed("its `{}` is not a single number", c.names[index]);
   return whole(values[0], c.names[index]);
 }
 
 // quant_min, quant_max and dtype in a row. PT2E may state a wider range than the codes of the type (uint8 of 8 bits in int16).
-Range read_range(const Call& c, size_t at) {
+Range read_range(Call& c, size_t at) {
   Range range{known_integer(c, at), known_integer(c, at + 1), c.dtype_arg(at + 2, DType::I8)};
   if (!is_integer(range.dtype)) malformed("it quantizes to {}, which is not an integer type", name_of(range.dtype));
   range.qmin = std::max(range.qmin, dtype_min(range.dtype));

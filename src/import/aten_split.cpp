@@ -121,11 +121,18 @@ Results slice_scatter(Call& c) {
   int64_t size = c.dim(x, axis);
   auto inside = [size](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
   int64_t start = inside(c.integer(3, 0));
-  int64_t end = inside(c.integer(4, size));
-  if (c.integer(5) != 1) unsupported("slice_scatter with a step");
+  int64_t end = std::max(inside(c.integer(4, size)), start);
+  int64_t step = c.integer(5);
+  if (step < 1) malformed("a slice has step {}, which must be positive", step);
   Shape part = c.shape(x);
-  part[static_cast<size_t>(axis)] = std::max<int64_t>(end - start, 0);
-  return replaced(c, x, c.expand(c.cast(c.tensor(1), c.dtype(x)), part), axis, start, end);
+  int64_t count = (end - start) / step + ((end - start) % step != 0 ? 1 : 0);
+  part[static_cast<size_t>(axis)] = count;
+  ValueId src = c.expand(c.cast(c.tensor(1), c.dtype(x)), part);
+  if (step == 1) return replaced(c, x, src, axis, start, end);
+  int64_t inner = 1;
+  for (int64_t d = axis + 1; d < c.rank(x); ++d) inner *= c.dim(x, d);
+  ValueId index = c.filled(DType::I64, part, [&](int64_t i) { return start + i / inner % count * step; });
+  return c.make(Op::ScatterElements, {x, index, src}, {{Key::Axis, axis}});
 }
 
 constexpr std::string_view kTensors = "tensors";

@@ -40,6 +40,11 @@ Results rrelu(Call& c) {
   return c.unary("leaky_relu", c.tensor(0), (c.real(1) + c.real(2)) / 2);
 }
 
+Results rrelu_with_noise(Call& c) {
+  if (c.flag(4) || c.wants(1)) unsupported("rrelu in training mode");
+  return std::vector<ValueId>{c.unary("leaky_relu", c.tensor(0), (c.real(2) + c.real(3)) / 2), kNone};
+}
+
 Results prelu(Call& c) {
   ValueId weight = c.tensor(1);
   return c.make(Op::Prelu, {c.tensor(0), c.reshape(weight, {element_count(c.shape(weight))})});
@@ -196,6 +201,8 @@ constexpr Row kRows[] = {
     {"aten.gelu.default", "self, *, approximate='none'", gelu},
     {"aten.leaky_relu.default", "self, negative_slope=0.01", unary_alpha, "leaky_relu"},
     {"aten.rrelu.default", "self, lower=0.125, upper=0.3333333333333333, training=False, generator=None", rrelu},
+    {"aten.rrelu_with_noise_functional.default",
+     "self, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None", rrelu_with_noise},
     {"aten.elu.default", "self, alpha=1, scale=1, input_scale=1", elu},
     {"aten.celu.default", "self, alpha=1.0", unary_alpha, "celu"},
     {"aten.softplus.default", "self, beta=1, threshold=20", unary_alpha_beta, "softplus"},

@@ -125,6 +125,7 @@ void GraphImporter::import_inline(Json node, Json body, const std::vector<Json>&
   Outputs outputs = read_outputs(node);
   Scope::Names outer_names = scope.exchange_names(std::move(names));
   auto outer_metas = std::exchange(metas_, {});
+  auto outer_used = std::exchange(used_, {});
   Json outer_definition = std::exchange(definition_, definition);
   load_metas();
   import_nodes();
@@ -136,6 +137,7 @@ void GraphImporter::import_inline(Json node, Json body, const std::vector<Json>&
   }
   definition_ = outer_definition;
   metas_ = std::move(outer_metas);
+  used_ = std::move(outer_used);
   scope.exchange_names(std::move(outer_names));
   if (results.size() != outputs.names.size()) malformed("a body gives {} results where {} are used", results.size(), outputs.names.size());
   for (size_t i = 0; i < results.size(); ++i) scope.bind_alias(outputs.names[i], results[i]);

@@ -154,7 +154,7 @@ ValueId Emitter::scalar(double value, DType dtype) {
 
 ValueId Emitter::constant(Type constant_type, Buffer data) {
   budget.take(data.size(), name);
-  return graph.add_constant(std::move(constant_type), graph.store(std::move(data)), name);
+  return made(graph.add_constant(std::move(constant_type), graph.store(std::move(data)), name));
 }
 
 std::vector<ValueId> Emitter::make_all(Op op, std::vector<ValueId> inputs, Attrs attrs, std::vector<std::unique_ptr<Graph>> bodies) {
@@ -175,7 +175,25 @@ std::vector<ValueId> Emitter::make_all(Op op, std::vector<ValueId> inputs, Attrs
   refuse_arithmetic_on_codes(graph, draft, *types);
   Node& node = graph.add_node(op, std::move(draft.inputs), std::move(*types), std::move(draft.attrs), loc, name);
   node.bodies = std::move(draft.bodies);
+  if (!node.outputs.empty()) made(node.outputs[0]);
   return node.outputs;
+}
+
+ValueId Emitter::made(ValueId value) {
+  if (named == kNone && graph.value(value).name == name) named = value;
+  return value;
+}
+
+void Emitter::start(LocId loc_, std::string_view name_) {
+  loc = loc_;
+  name = name_;
+  named = kNone;
+}
+
+void Emitter::give_name_to(ValueId result) {
+  if (named == kNone || result <= named) return;  // ids grow: an older value is not of this node
+  std::swap(graph.value(named).name, graph.value(result).name);
+  named = result;
 }
 
 ValueId Emitter::make(Op op, std::vector<ValueId> inputs, Attrs attrs) { return make_all(op, std::move(inputs), std::move(attrs)).at(0); }

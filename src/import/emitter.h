@@ -21,7 +21,8 @@ class Emitter {
   Graph& graph;
   Budget& budget;
   LocId loc = kNone;
-  std::string name;  // of the exported node
+  std::string name;       // of the exported node
+  ValueId named = kNone;  // the value that got exactly this name
 
   const Type& type(ValueId value) const { return graph.type(value); }
   const Shape& shape(ValueId value) const { return graph.type(value).shape; }
@@ -57,6 +58,13 @@ class Emitter {
   ValueId expand(ValueId x, const Shape& shape);  // adds leading dims, repeats dims of size 1
   ValueId unsqueeze(ValueId x, int64_t axis);
   ValueId linear(ValueId x, ValueId weight, ValueId bias = kNone);
+
+  void start(LocId loc_, std::string_view name_);  // the next exported node
+  // The value that users look for under the exported name is the last one of an expansion, not the first.
+  void give_name_to(ValueId result);
+
+ private:
+  ValueId made(ValueId value);
 };
 
 int64_t normalised_axis(int64_t axis, int rank);
@@ -71,7 +79,7 @@ ValueId Emitter::filled(DType dtype, Shape shape, Fill fill) {
   budget.take(size, name);
   Buffer data(size);
   for (int64_t i = 0; i < count; ++i) store_element(data.data() + static_cast<size_t>(i) * byte_size(dtype), dtype, fill(i));
-  return graph.add_constant(Type{dtype, std::move(shape), std::nullopt}, graph.store(std::move(data)), name);
+  return made(graph.add_constant(Type{dtype, std::move(shape), std::nullopt}, graph.store(std::move(data)), name));
 }
 
 }  // namespace swoop

@@ -21,7 +21,7 @@ int fail(const std::string& message) {
   return 1;
 }
 
-Result<Tensor> to_input(const NpyArray& array) {
+Result<Tensor> to_input(const NpyArray& array, const Type& type) {
   struct Kind {
     std::string_view npy;
     DType dtype;
@@ -30,7 +30,7 @@ Result<Tensor> to_input(const NpyArray& array) {
   for (const Kind& kind : kKinds)
     if (kind.npy == array.dtype) {
       Value value;
-      value.type = {kind.dtype, array.shape, std::nullopt};
+      value.type = {kind.dtype, array.shape, type.quant};  // codes of a quantized input become reals
       value.data = array.data;
       return to_tensor(value);
     }
@@ -57,7 +57,7 @@ Result<void> run(const Graph& graph, const std::string& in, const std::string& o
     }
     const NpyArray* array = find_array(arrays, port.name);
     if (!array) return error("the inputs lack {}", port.name);
-    TRY_ASSIGN(Tensor tensor, to_input(*array));
+    TRY_ASSIGN(Tensor tensor, to_input(*array, graph.type(graph.inputs()[i])));
     inputs.push_back(std::move(tensor));
   }
   TRY_ASSIGN(std::vector<Tensor> results, execute(graph, inputs));

@@ -52,6 +52,25 @@ void GraphImporter::load_metas() {
   for (auto [name, meta] : object) metas_.emplace(name, meta);
 }
 
+bool GraphImporter::used(std::string_view name) {
+  auto note = [this](Json argument) {
+    Tagged tagged = as_union(argument, "arg");
+    std::optional<Json> one = find(tagged.value, "name");
+    if (one && one->is_string()) used_.insert(as_text(*one, "name"));
+    if (!tagged.value.is_array()) return;
+    for (Json element : as_array(tagged.value, "arg")) {
+      if (std::optional<Json> optional = find(element, "as_tensor")) element = *optional;
+      if (std::optional<Json> listed = find(element, "name"); listed && listed->is_string()) used_.insert(as_text(*listed, "name"));
+    }
+  };
+  if (used_.empty()) {
+    for (Json node : as_array(member(definition_, "nodes"), "nodes"))
+      for (Json input : as_array(member(node, "inputs"), "inputs")) note(member(input, "arg"));
+    for (Json output : as_array(member(definition_, "outputs"), "outputs")) note(output);
+  }
+  return used_.contains(name);
+}
+
 TensorMeta GraphImporter::declared(std::string_view name) const {
   auto at = metas_.find(name);
   if (at == metas_.end()) malformed("the file does not say what type `{}` has", name);
@@ -66,9 +85,8 @@ void GraphImporter::import_nodes() {
 
 void GraphImporter::import_node(Json node) {
   std::string_view target = as_text(member(node, "target"), "target");
-  call_.loc = locations_.intern(graph_, node);
   std::optional<Json> name = find(node, "name");
-  call_.name = name ? as_text(*name, "name") : std::string_view();
+  call_.start(locations_.intern(graph_, node), name ? as_text(*name, "name") : std::string_view());
   std::string fault;
   try {
     dispatch(node, target);
@@ -118,14 +136,16 @@ GraphImporter::Outputs GraphImporter::read_outputs(Json node) const {
   };
   for (Json output : as_array(member(node, "outputs"), "outputs")) {
     Tagged tagged = as_union(output, "outputs");
-    if (tagged.tag == "as_tensor")
+    if (tagged.tag == "as_tensor") {
       add(tagged.value, true);
-    else if (tagged.tag == "as_tensors")
+    } else if (tagged.tag == "as_tensors") {
       for (Json one : as_array(tagged.value, "as_tensors")) add(one, true);
-    else if (tagged.tag == "as_sym_int" || tagged.tag == "as_sym_float" || tagged.tag == "as_sym_bool")
+      outputs.list = true;
+    } else if (tagged.tag == "as_sym_int" || tagged.tag == "as_sym_float" || tagged.tag == "as_sym_bool") {
       add(tagged.value, false);
-    else if (tagged.tag != "as_none")
+    } else if (tagged.tag != "as_none") {
       malformed("it gives a result of kind {}, which is not supported", tagged.tag);
+    }
   }
   return outputs;
 }
@@ -212,6 +232,7 @@ void GraphImporter::fill_arguments(Call& call, Json node, const Program::Target&
     size_t index = position;
     if (index >= params.size() || params[index].name != name)
       for (index = 0; index < params.size() && params[index].name != name; ++index) {}
+    if (index == params.size() && known.found.in_place && position == 0) index = 0;  // dropout(input, ...) but dropout_(self, ...)
     if (index == params.size()) unsupported("its argument `{}` is newer than this program", name);
     if (given[index]) malformed("its argument `{}` is given twice", name);
     call.args[index] = read_argument(member(input, "arg"));
@@ -233,11 +254,10 @@ void GraphImporter::import_operator(Json node, std::string_view target, const Pr
   call.results.clear();
   call.wanted.clear();
   if (call.name.empty() && !outputs.names.empty()) call.name = outputs.names[0];
-  std::string unused = call.name + "_unused_";
   for (size_t i = 0; i < outputs.names.size(); ++i) {
     if (!outputs.tensors[i]) malformed("its result is a number that depends on the data; compute with tensors instead");
     call.results.push_back(declared(outputs.names[i]).type);
-    call.wanted.push_back(!outputs.names[i].starts_with(unused));
+    call.wanted.push_back(outputs.names.size() == 1 || outputs.list || used(outputs.names[i]));
   }
   std::vector<ValueId> values;
   try {
@@ -271,6 +291,7 @@ void GraphImporter::bind_results(Call& call, const Program::Target& known, const
       if (made.quantized()) malformed("the file says its result is {}, but the operator gives {}", to_text(meta.type), to_text(made));
       values[i] = call.cast(values[i], meta.type.dtype);
     }
+    if (i == 0) call.give_name_to(values[i]);
     if (known.found.in_place && i == 0) {
       if (!self || !self->binding) malformed("an in-place operator has no tensor to change");
       Binding* target = self->binding;

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "import/archive.h"
@@ -59,9 +60,11 @@ class GraphImporter {
   struct Outputs {
     std::vector<std::string_view> names;
     std::vector<bool> tensors;  // false: a number
+    bool list = false;          // one result that is a list, not several results
   };
 
   void load_metas();
+  bool used(std::string_view name);  // by a node or as a result of the graph
   void import_node(Json node);
   void dispatch(Json node, std::string_view target);
   void import_operator(Json node, std::string_view target, const Program::Target& known);
@@ -89,6 +92,7 @@ class GraphImporter {
   Call call_;  // reused: carries the location and name of the node at hand
   Locations locations_;
   std::unordered_map<std::string_view, Json> metas_;
+  std::unordered_set<std::string_view> used_;  // filled when first asked
 };
 
 // Folds a function of Python numbers (numbers.cpp); empty when it is not one that we know.

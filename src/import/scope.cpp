@@ -129,8 +129,7 @@ ValueId Scope::read(Binding& binding, const Emitter& at) {
   }
   if (binding.value != kNone && binding.version == from.version) return binding.value;
   Emitter again(graph_, budget_);
-  again.loc = at.loc;
-  again.name = at.name;
+  again.start(at.loc, at.name);
   ValueId value = from.value;
   for (NodeId id : binding.path) value = again.make(graph_.node(id).op, {value}, graph_.node(id).attrs);
   binding.value = value;
@@ -166,7 +165,10 @@ const StoredTensor* Scope::constant(const Binding& binding) const {
 void Scope::make_state(TensorStorage& storage) {
   ValueId constant = storage.value;
   storage.value = graph_.add_input(storage.constant->type, storage.name, {Port::Role::State, storage.name, storage.constant->data});
-  if (constant != kNone) graph_.replace_all_uses(constant, storage.value);
+  if (constant != kNone) {
+    graph_.replace_all_uses(constant, storage.value);
+    std::swap(graph_.value(constant).name, graph_.value(storage.value).name);
+  }
   storage.origin = TensorStorage::Origin::State;
 }
 
