@@ -33,24 +33,6 @@ Buffer pack_codes(DType dtype, std::span<const int64_t> codes) {
   return data;
 }
 
-// Which channel element i of `shape` belongs to when `axis` is the channel axis.
-int64_t channel_of(int64_t i, const Shape& shape, int axis) {
-  if (axis < 0) return 0;
-  int64_t inner = 1;
-  for (size_t d = static_cast<size_t>(axis) + 1; d < shape.size(); ++d) inner *= shape[d];
-  return (i / inner) % shape[static_cast<size_t>(axis)];
-}
-
-Buffer quantize_floats(std::span<const float> values, const Type& type) {
-  std::vector<int64_t> codes(values.size());
-  const Quant& quant = *type.quant;
-  for (size_t i = 0; i < values.size(); ++i) {
-    auto channel = static_cast<size_t>(channel_of(static_cast<int64_t>(i), type.shape, quant.axis));
-    codes[i] = quantize_value(values[i], quant.scale[channel], quant.zero_point[channel], quant.qmin, quant.qmax);
-  }
-  return pack_codes(type.dtype, codes);
-}
-
 // A constant with its codes as plain integers, whatever they stand for.
 Tensor raw_tensor(const Value& constant) {
   Value plain = constant;
@@ -72,7 +54,9 @@ Buffer pack_tensor(const Tensor& tensor, DType dtype) {
 ValueId quantize_constant(Graph& graph, ValueId constant, const Type& type) {
   Tensor values = to_tensor(graph.value(constant));
   std::string name = graph.value(constant).name;
-  return graph.add_constant(type, graph.store(quantize_floats(values.as<float>(), type)), name);
+  Result<Buffer> codes = quantize(values, type);
+  CHECK(codes, "constant {}: {}", name, codes.error().message);
+  return graph.add_constant(type, graph.store(std::move(*codes)), name);
 }
 
 std::optional<ValueId> fold(Graph& graph, const Node& node) {
@@ -83,10 +67,15 @@ std::optional<ValueId> fold(Graph& graph, const Node& node) {
   const Type& type = graph.type(node.outputs[0]);
   // Movement keeps codes as they are, as long as it does not requantize on the way and pads with a code it knows.
   bool raw = facts.traits.movement && node.op != Op::Pad && type.quantized();
-  for (ValueId input : node.inputs)
-    if (raw && input != kNone && graph.type(input).quantized() && node.op != Op::Gather && node.op != Op::Transpose && node.op != Op::Reshape)
-      raw = graph.type(input).quant == type.quant;
-  if (!raw && !type.quantized() && type.dtype != DType::F32 && type.dtype != DType::I64 && type.dtype != DType::I32 && type.dtype != DType::Bool)
+  bool indexed = node.op == Op::Gather || node.op == Op::GatherElements || node.op == Op::ScatterElements;
+  bool channels_follow = node.op == Op::Gather || node.op == Op::Transpose || node.op == Op::Reshape;
+  for (size_t i = 0; raw && i < node.inputs.size(); ++i) {
+    if (indexed && i == 1) continue;
+    const Type& input = graph.type(node.inputs[i]);
+    raw = input.quantized() && input.dtype == type.dtype && (channels_follow || input.quant == type.quant);
+  }
+  if (!raw && !type.quantized() && type.dtype != DType::F32 && type.dtype != DType::I64 && type.dtype != DType::I32 &&
+      type.dtype != DType::Bool)
     return std::nullopt;
 
   std::vector<Tensor> storage;
@@ -104,7 +93,14 @@ std::optional<ValueId> fold(Graph& graph, const Node& node) {
   std::vector<Tensor> results;
   results.push_back(make_tensor(computed, type.shape));
   if (!evaluate(node, inputs, results)) return std::nullopt;
-  Buffer data = type.quantized() && !raw ? quantize_floats(results[0].as<float>(), type) : pack_tensor(results[0], type.dtype);
+  Buffer data;
+  if (type.quantized() && !raw) {
+    Result<Buffer> codes = quantize(results[0], type);
+    if (!codes) return std::nullopt;
+    data = std::move(*codes);
+  } else {
+    data = pack_tensor(results[0], type.dtype);
+  }
   return graph.add_constant(type, graph.store(std::move(data)), graph.value(node.outputs[0]).name);
 }
 

@@ -7,7 +7,8 @@ namespace swoop {
 namespace {
 
 Result<void> check_bodies(const Node& node, size_t count) {
-  if (node.bodies.size() != count) return error("{} needs {} bodies, and has {}", name_of(node.op), count, node.bodies.size());
+  if (node.bodies.size() != count)
+    return error("{} needs {} bodies, and has {}", name_of(node.op), count, node.bodies.size());
   return {};
 }
 
@@ -18,8 +19,8 @@ Result<void> check_matches(const Node& node, const Type& given, const Type& want
   return {};
 }
 
-Result<void> check_operands(const Graph& graph, const Node& node, const Graph& body, size_t first_input, size_t first_scanned,
-                            size_t scanned) {
+Result<void> check_operands(const Graph& graph, const Node& node, const Graph& body, size_t first_input,
+                            size_t first_scanned, size_t scanned) {
   size_t count = node.inputs.size() - first_input;
   if (body.inputs().size() != count)
     return error("{} gives {} operands to a body with {} inputs", name_of(node.op), count, body.inputs().size());
@@ -118,7 +119,8 @@ Result<Types> infer_scan(const Graph& graph, const Node& node) {
   TRY_ASSIGN(size_t scanned, count_attr(node, Key::Scanned, node.inputs.size() - carried));
   TRY_ASSIGN(int64_t steps, steps_of(graph, node, carried, scanned));
   TRY(check_operands(graph, node, body, 0, carried, scanned));
-  if (body.outputs().size() < carried) return error("scan carries {} values, but its body gives {}", carried, body.outputs().size());
+  if (body.outputs().size() < carried)
+    return error("scan carries {} values, but its body gives {}", carried, body.outputs().size());
   Types types;
   for (size_t i = 0; i < carried; ++i) {
     const Type& type = body.type(body.outputs()[i]);

@@ -9,7 +9,8 @@ namespace swoop {
 namespace {
 
 Result<DType> float_operands(const Node& node, const Type& a, const Type& b) {
-  if (!is_float(real_dtype(a)) || !is_float(real_dtype(b))) return error("{} works on floats, not on {} and {}", name_of(node.op), to_text(a), to_text(b));
+  if (!is_float(real_dtype(a)) || !is_float(real_dtype(b)))
+    return error("{} works on floats, not on {} and {}", name_of(node.op), to_text(a), to_text(b));
   return promote(a, b);
 }
 
@@ -36,9 +37,10 @@ Result<Types> infer_conv(const Graph& graph, const Node& node) {
     return error("conv of {} has weights {}: they need as many dims as the input", to_text(x.shape), to_text(w.shape));
   TRY_ASSIGN(Layout weights, layout_of(node, w.shape, 1, 3));  // [O,C/g,k...]: O sits where a batch would
   TRY_ASSIGN(int64_t groups, group_count(node));
-  if (weights.channels > kMaxElements / groups || weights.channels * groups != layout.channels || weights.batch % groups != 0)
-    return error("conv of {} with {} groups cannot have weights {}: input channels are {}, weights take {} per group", to_text(x.shape),
-                 groups, to_text(w.shape), layout.channels, weights.channels);
+  if (weights.channels > kMaxElements / groups || weights.channels * groups != layout.channels ||
+      weights.batch % groups != 0)
+    return error("conv of {} with {} groups cannot have weights {}: input channels are {}, weights take {} per group",
+                 to_text(x.shape), groups, to_text(w.shape), layout.channels, weights.channels);
   TRY(check_bias(graph, node, weights.batch));
   TRY_ASSIGN(Windows windows, windows_of(node, layout.space, weights.space));
   TRY(count_windows(node, windows, false));
@@ -54,7 +56,8 @@ Result<Types> infer_conv_transpose(const Graph& graph, const Node& node) {
   TRY_ASSIGN(DType dtype, float_operands(node, x, w));
   TRY_ASSIGN(Layout layout, layout_of(node, x.shape, 1, 3));
   if (w.rank() != x.rank())
-    return error("conv_transpose of {} has weights {}: they need as many dims as the input", to_text(x.shape), to_text(w.shape));
+    return error("conv_transpose of {} has weights {}: they need as many dims as the input", to_text(x.shape),
+                 to_text(w.shape));
   TRY_ASSIGN(Layout weights, layout_of(node, w.shape, 1, 3));
   TRY_ASSIGN(int64_t groups, group_count(node));
   int64_t per_group = weights.channels;
@@ -62,7 +65,8 @@ Result<Types> infer_conv_transpose(const Graph& graph, const Node& node) {
   int64_t in_channels = layout.channels_last ? per_group * groups : weights.batch;
   int64_t out_channels = layout.channels_last ? weights.batch : per_group * groups;
   if (in_channels != layout.channels || in_channels % groups != 0 || out_channels % groups != 0)
-    return error("conv_transpose of {} with {} groups cannot have weights {}", to_text(x.shape), groups, to_text(w.shape));
+    return error("conv_transpose of {} with {} groups cannot have weights {}", to_text(x.shape), groups,
+                 to_text(w.shape));
   TRY(check_bias(graph, node, out_channels));
   TRY_ASSIGN(Windows windows, windows_of(node, layout.space, weights.space));
   auto dims = static_cast<int64_t>(layout.space.size());
@@ -75,11 +79,12 @@ Result<Types> infer_conv_transpose(const Graph& graph, const Node& node) {
     int64_t reach = windows.dilation[i] * (windows.kernel[i] - 1) + 1;
     int64_t more = (*extra)[i];
     if (more < 0 || (more >= windows.stride[i] && more >= windows.dilation[i]))
-      return error("conv_transpose has output_padding {}, which must be smaller than stride {} or dilation {}", to_text(*extra),
-                   to_text(windows.stride), to_text(windows.dilation));
+      return error("conv_transpose has output_padding {}, which must be smaller than stride {} or dilation {}",
+                   to_text(*extra), to_text(windows.stride), to_text(windows.dilation));
     int64_t size = (layout.space[i] - 1) * windows.stride[i] - windows.before[i] - windows.after[i] + reach + more;
     if (size < 1 || layout.space[i] < 1)
-      return error("conv_transpose of {} with kernel {} and padding leaves no output in space", to_text(x.shape), to_text(windows.kernel));
+      return error("conv_transpose of {} with kernel {} and padding leaves no output in space", to_text(x.shape),
+                   to_text(windows.kernel));
     layout.space[i] = size;
   }
   layout.channels = out_channels;
@@ -91,8 +96,8 @@ Result<Types> infer_linear(const Graph& graph, const Node& node) {
   const Type& w = in_type(graph, node, 1);
   TRY_ASSIGN(DType dtype, float_operands(node, x, w));
   if (x.rank() < 1 || w.rank() != 2 || x.shape.back() != w.shape[1])
-    return error("linear of {} cannot have weights {}: the last size of the input is the second of the weights", to_text(x.shape),
-                 to_text(w.shape));
+    return error("linear of {} cannot have weights {}: the last size of the input is the second of the weights",
+                 to_text(x.shape), to_text(w.shape));
   TRY(check_bias(graph, node, w.shape[0]));
   Shape shape = x.shape;
   shape.back() = w.shape[0];
@@ -105,9 +110,10 @@ Result<Types> infer_matmul(const Graph& graph, const Node& node) {
   DType dtype = promote(a, b);
   if (dtype == DType::Bool) return error("matmul works on numbers, not on bool");
   if (a.rank() < 2 || b.rank() < 2 || a.shape.back() != b.shape[b.shape.size() - 2])
-    return error("matmul of {} by {}: the last size of the first is the one before last of the second", to_text(a.shape),
-                 to_text(b.shape));
-  TRY_ASSIGN(Shape shape, broadcast(node, Shape(a.shape.begin(), a.shape.end() - 2), Shape(b.shape.begin(), b.shape.end() - 2)));
+    return error("matmul of {} by {}: the last size of the first is the one before last of the second",
+                 to_text(a.shape), to_text(b.shape));
+  TRY_ASSIGN(Shape shape,
+             broadcast(node, Shape(a.shape.begin(), a.shape.end() - 2), Shape(b.shape.begin(), b.shape.end() - 2)));
   shape.push_back(a.shape[a.shape.size() - 2]);
   shape.push_back(b.shape.back());
   return one(node, dtype, std::move(shape));

@@ -1,5 +1,5 @@
-// Convolutions as matrix products. In a zero-padded image, what kernel element k meets at output position p lies at offset(k) + offset(p),
-// for any number of spatial dims; so one table of each is all that a convolution adds to gemm.
+// Convolutions as matrix products. In a zero-padded image, what kernel element k meets at output position p lies at
+// offset(k) + offset(p), for any number of spatial dims; so one table of each is all that a convolution adds to gemm.
 #include <algorithm>
 
 #include "ops/gemm.h"
@@ -27,7 +27,8 @@ std::vector<int64_t> offsets(const Shape& sizes, const Shape& strides, const Sha
 }
 
 // Copies between an array [channels, small...] and the part of [channels, big...] that begins at `corner`.
-void copy_window(int64_t channels, const Shape& small, const Shape& big, const Shape& corner, const float* from, float* to, bool into_big) {
+void copy_window(int64_t channels, const Shape& small, const Shape& big, const Shape& corner, const float* from,
+                 float* to, bool into_big) {
   Shape strides = row_major_strides(big);
   Shape ones(small.size(), 1);
   int64_t row = small.back();
@@ -37,17 +38,18 @@ void copy_window(int64_t channels, const Shape& small, const Shape& big, const S
   for (size_t i = 0; i < small.size(); ++i) start += corner[i] * strides[i];
   int64_t plane = element_count(big);
   auto total = static_cast<int64_t>(rows.size());
-  parallel_for(static_cast<size_t>(channels), kGrain / static_cast<size_t>(std::max<int64_t>(1, plane)) + 1, [&](size_t first, size_t last) {
-    for (auto c = static_cast<int64_t>(first); c < static_cast<int64_t>(last); ++c)
-      for (int64_t r = 0; r < total; ++r) {
-        int64_t at_big = c * plane + start + rows[static_cast<size_t>(r)];
-        int64_t at_small = (c * total + r) * row;
-        if (into_big)
-          std::copy_n(from + at_small, row, to + at_big);
-        else
-          std::copy_n(from + at_big, row, to + at_small);
-      }
-  });
+  parallel_for(static_cast<size_t>(channels), kGrain / static_cast<size_t>(std::max<int64_t>(1, plane)) + 1,
+               [&](size_t first, size_t last) {
+                 for (auto c = static_cast<int64_t>(first); c < static_cast<int64_t>(last); ++c)
+                   for (int64_t r = 0; r < total; ++r) {
+                     int64_t at_big = c * plane + start + rows[static_cast<size_t>(r)];
+                     int64_t at_small = (c * total + r) * row;
+                     if (into_big)
+                       std::copy_n(from + at_small, row, to + at_big);
+                     else
+                       std::copy_n(from + at_big, row, to + at_small);
+                   }
+               });
 }
 
 // A convolution of one image, channels first, its geometry worked out.
@@ -61,7 +63,8 @@ struct Geometry {
 };
 
 // Rows [k0, k1) of the implicit matrix of windows.
-void pack_windows(const Geometry& geometry, const float* image, int64_t k0, int64_t k1, int64_t n0, int64_t columns, int64_t width, float* to) {
+void pack_windows(const Geometry& geometry, const float* image, int64_t k0, int64_t k1, int64_t n0, int64_t columns,
+                  int64_t width, float* to) {
   const int64_t* position = geometry.positions.data() + n0;
   bool contiguous = position[columns - 1] - position[0] == columns - 1;
   // Runs of neighbours: windows of one output row with stride 1.
@@ -102,7 +105,8 @@ void convolve_depthwise(const Geometry& geometry, const float* image, const floa
         float* to = out + o * count + p;
         std::fill(to, to + row, 0.0f);
         for (int64_t k = 0; k < taps; ++k) {
-          const float* from = plane + geometry.kernel_offsets[static_cast<size_t>(k)] + geometry.positions[static_cast<size_t>(p)];
+          const float* from =
+              plane + geometry.kernel_offsets[static_cast<size_t>(k)] + geometry.positions[static_cast<size_t>(p)];
           float weight = weights[o * taps + k];
           if (step == 1)
             for (int64_t j = 0; j < row; ++j) to[j] += weight * from[j];
@@ -120,23 +124,25 @@ void convolve(const Geometry& geometry, const float* image, const float* weights
   auto count = static_cast<int64_t>(geometry.positions.size());
   for (int64_t g = 0; g < geometry.groups; ++g) {
     const float* channels = image + g * geometry.in_per_group * geometry.plane;
-    gemm(geometry.out_per_group, count, depth, {weights + g * geometry.out_per_group * depth, depth, 1},
-         [&](int64_t k0, int64_t k1, int64_t n0, int64_t columns, int64_t width, float* to) {
-           pack_windows(geometry, channels, k0, k1, n0, columns, width, to);
-         },
-         out + g * geometry.out_per_group * count, count);
+    gemm(
+        geometry.out_per_group, count, depth, {weights + g * geometry.out_per_group * depth, depth, 1},
+        [&](int64_t k0, int64_t k1, int64_t n0, int64_t columns, int64_t width, float* to) {
+          pack_windows(geometry, channels, k0, k1, n0, columns, width, to);
+        },
+        out + g * geometry.out_per_group * count, count);
   }
 }
 
 void add_bias(const Tensor* bias, int64_t batch, int64_t channels, int64_t count, float* out) {
   if (!bias) return;
-  parallel_for(static_cast<size_t>(batch * channels), kGrain / static_cast<size_t>(std::max<int64_t>(1, count)) + 1, [&](size_t first, size_t last) {
-    for (size_t i = first; i < last; ++i) {
-      float b = bias->as<float>()[i % static_cast<size_t>(channels)];
-      float* row = out + i * static_cast<size_t>(count);
-      for (int64_t j = 0; j < count; ++j) row[j] += b;
-    }
-  });
+  parallel_for(static_cast<size_t>(batch * channels), kGrain / static_cast<size_t>(std::max<int64_t>(1, count)) + 1,
+               [&](size_t first, size_t last) {
+                 for (size_t i = first; i < last; ++i) {
+                   float b = bias->as<float>()[i % static_cast<size_t>(channels)];
+                   float* row = out + i * static_cast<size_t>(count);
+                   for (int64_t j = 0; j < count; ++j) row[j] += b;
+                 }
+               });
 }
 
 Result<void> conv_channels_first(const Node& node, const Tensor& x, const Tensor& w, const Tensor* bias, Tensor& out) {
@@ -181,8 +187,10 @@ Result<void> conv_channels_first(const Node& node, const Tensor& x, const Tensor
   return {};
 }
 
-// Each input position spreads kernel * value over the output: one product per group gives all of them, then they are added up.
-Result<void> conv_transpose_channels_first(const Node& node, const Tensor& x, const Tensor& w, const Tensor* bias, Tensor& out) {
+// Each input position spreads kernel * value over the output: one product per group gives all of them, then they are
+// added up.
+Result<void> conv_transpose_channels_first(const Node& node, const Tensor& x, const Tensor& w, const Tensor* bias,
+                                           Tensor& out) {
   Shape space(x.shape.begin() + 2, x.shape.end());
   Shape out_space(out.shape.begin() + 2, out.shape.end());
   TRY_ASSIGN(Windows windows, windows_of(node, space, Shape(w.shape.begin() + 2, w.shape.end())));
@@ -213,7 +221,8 @@ Result<void> conv_transpose_channels_first(const Node& node, const Tensor& x, co
     for (int64_t g = 0; g < groups; ++g) {
       const float* weights = w.as<float>().data() + g * in_per_group * per_group * tap_count;
       const float* image = x.as<float>().data() + (n * in_channels + g * in_per_group) * count;
-      gemm(per_group * tap_count, count, in_per_group, {weights, 1, per_group * tap_count}, MatrixView{image, count, 1}, products.data(), count);
+      gemm(per_group * tap_count, count, in_per_group, {weights, 1, per_group * tap_count}, MatrixView{image, count, 1},
+           products.data(), count);
       size_t grain = kGrain / static_cast<size_t>(std::max<int64_t>(1, count * tap_count)) + 1;
       parallel_for(static_cast<size_t>(per_group), grain, [&](size_t first, size_t last) {
         for (size_t o = first; o < last; ++o)
@@ -251,14 +260,16 @@ Result<void> ref_conv(const Node& node, std::span<const Tensor* const> in, std::
   if (!node.flag(Key::ChannelsLast)) return conv_channels_first(node, *in[0], *in[1], bias, out[0]);
   Ints first = to_channels_first(in[0]->shape.size());
   Tensor w = transposed(*in[1], first);
-  return in_channels_first(*in[0], out[0], [&](const Tensor& x, Tensor& y) { return conv_channels_first(node, x, w, bias, y); });
+  return in_channels_first(*in[0], out[0],
+                           [&](const Tensor& x, Tensor& y) { return conv_channels_first(node, x, w, bias, y); });
 }
 
 Result<void> ref_conv_transpose(const Node& node, std::span<const Tensor* const> in, std::span<Tensor> out) {
   const Tensor* bias = in.size() > 2 ? in[2] : nullptr;
   if (!node.flag(Key::ChannelsLast)) return conv_transpose_channels_first(node, *in[0], *in[1], bias, out[0]);
   Tensor w = transposed_weights(*in[1], node.integer(Key::Groups));
-  return in_channels_first(*in[0], out[0], [&](const Tensor& x, Tensor& y) { return conv_transpose_channels_first(node, x, w, bias, y); });
+  return in_channels_first(
+      *in[0], out[0], [&](const Tensor& x, Tensor& y) { return conv_transpose_channels_first(node, x, w, bias, y); });
 }
 
 Result<void> ref_linear(const Node&, std::span<const Tensor* const> in, std::span<Tensor> out) {
@@ -267,15 +278,17 @@ Result<void> ref_linear(const Node&, std::span<const Tensor* const> in, std::spa
   int64_t rows = 1;
   for (size_t i = 0; i + 1 < in[0]->shape.size(); ++i) rows *= in[0]->shape[i];
   float* to = out[0].as<float>().data();
-  gemm(rows, columns, depth, {in[0]->as<float>().data(), depth, 1}, MatrixView{in[1]->as<float>().data(), 1, depth}, to, columns);
+  gemm(rows, columns, depth, {in[0]->as<float>().data(), depth, 1}, MatrixView{in[1]->as<float>().data(), 1, depth}, to,
+       columns);
   if (in.size() < 3 || !in[2]) return {};
   const float* bias = in[2]->as<float>().data();
-  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, columns)) + 1, [&](size_t first, size_t last) {
-    for (size_t i = first; i < last; ++i) {
-      float* row = to + i * static_cast<size_t>(columns);
-      for (int64_t j = 0; j < columns; ++j) row[j] += bias[j];
-    }
-  });
+  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, columns)) + 1,
+               [&](size_t first, size_t last) {
+                 for (size_t i = first; i < last; ++i) {
+                   float* row = to + i * static_cast<size_t>(columns);
+                   for (int64_t j = 0; j < columns; ++j) row[j] += bias[j];
+                 }
+               });
   return {};
 }
 
@@ -305,8 +318,8 @@ Result<void> ref_matmul(const Node&, std::span<const Tensor* const> in, std::spa
   auto multiply = [&](size_t i) {
     auto at = static_cast<int64_t>(i);
     if (y.dtype == DType::F32)
-      gemm(m, n, k, {a.as<float>().data() + a_at[i] * m * k, k, 1}, MatrixView{b.as<float>().data() + b_at[i] * k * n, n, 1},
-           y.as<float>().data() + at * m * n, n);
+      gemm(m, n, k, {a.as<float>().data() + a_at[i] * m * k, k, 1},
+           MatrixView{b.as<float>().data() + b_at[i] * k * n, n, 1}, y.as<float>().data() + at * m * n, n);
     else
       multiply_integers(m, n, k, a.as<int64_t>().data() + a_at[i] * m * k, b.as<int64_t>().data() + b_at[i] * k * n,
                         y.as<int64_t>().data() + at * m * n);
@@ -314,9 +327,10 @@ Result<void> ref_matmul(const Node&, std::span<const Tensor* const> in, std::spa
   // Many small products are shared out among the cores, large ones share the cores inside.
   constexpr int64_t kSmall = 1 << 18;
   if (m * n * k < kSmall)
-    parallel_for(a_at.size(), static_cast<size_t>(kSmall / std::max<int64_t>(1, m * n * k) + 1), [&](size_t first, size_t last) {
-      for (size_t i = first; i < last; ++i) multiply(i);
-    });
+    parallel_for(a_at.size(), static_cast<size_t>(kSmall / std::max<int64_t>(1, m * n * k) + 1),
+                 [&](size_t first, size_t last) {
+                   for (size_t i = first; i < last; ++i) multiply(i);
+                 });
   else
     for (size_t i = 0; i < a_at.size(); ++i) multiply(i);
   return {};

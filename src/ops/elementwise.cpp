@@ -27,7 +27,8 @@ Result<Types> infer_unary(const Graph& graph, const Node& node) {
   TRY_ASSIGN(std::string_view fn, text_attr(node, Key::Fn));
   if (!unary_function(fn)) return error("unary has no function {}", fn);
   DType dtype = real_dtype(x);
-  if (!is_float(dtype) && (dtype == DType::Bool || !keeps_integers(fn, real_or(node, Key::Alpha, 0.5)))) dtype = DType::F32;
+  if (!is_float(dtype) && (dtype == DType::Bool || !keeps_integers(fn, real_or(node, Key::Alpha, 0.5))))
+    dtype = DType::F32;
   return one(node, dtype, x.shape);
 }
 
@@ -46,7 +47,8 @@ Result<Types> infer_clamp(const Graph& graph, const Node& node) {
 Result<Types> infer_prelu(const Graph& graph, const Node& node) {
   const Type& x = in_type(graph, node, 0);
   const Type& w = in_type(graph, node, 1);
-  if (!is_float(real_dtype(x)) || !is_float(real_dtype(w))) return error("prelu works on floats, not on {}", to_text(x));
+  if (!is_float(real_dtype(x)) || !is_float(real_dtype(w)))
+    return error("prelu works on floats, not on {}", to_text(x));
   int axis = channel_axis(node, x.shape);
   int64_t channels = axis < x.rank() ? x.shape[static_cast<size_t>(axis)] : 1;
   if (w.rank() > 1 || (element_count(w.shape) != 1 && element_count(w.shape) != channels))
@@ -72,13 +74,16 @@ Result<Types> infer_binary(const Graph& graph, const Node& node) {
 
 Result<Types> infer_compare(const Graph& graph, const Node& node) {
   TRY_ASSIGN(std::string_view fn, text_attr(node, Key::Fn));
-  bool known = node.op == Op::Logical ? is_one_of(fn, {"and", "or", "xor"}) : is_one_of(fn, {"eq", "ne", "lt", "le", "gt", "ge"});
+  bool known = node.op == Op::Logical ? is_one_of(fn, {"and", "or", "xor"})
+                                      : is_one_of(fn, {"eq", "ne", "lt", "le", "gt", "ge"});
   if (!known) return error("{} has no function {}", name_of(node.op), fn);
   TRY_ASSIGN(Shape shape, broadcast(node, in_type(graph, node, 0).shape, in_type(graph, node, 1).shape));
   return one(node, DType::Bool, std::move(shape));
 }
 
-Result<Types> infer_logical_not(const Graph& graph, const Node& node) { return one(node, DType::Bool, in_type(graph, node, 0).shape); }
+Result<Types> infer_logical_not(const Graph& graph, const Node& node) {
+  return one(node, DType::Bool, in_type(graph, node, 0).shape);
+}
 
 Result<Types> infer_bitwise(const Graph& graph, const Node& node) {
   const Type& a = in_type(graph, node, 0);
@@ -88,7 +93,8 @@ Result<Types> infer_bitwise(const Graph& graph, const Node& node) {
   if (node.op == Op::Bitwise) {
     TRY_ASSIGN(std::string_view fn, text_attr(node, Key::Fn));
     if (!is_one_of(fn, {"and", "or", "xor", "shl", "shr"})) return error("bitwise has no function {}", fn);
-    if (dtype == DType::Bool && is_one_of(fn, {"shl", "shr"})) return error("bitwise {} works on integers, not on bool", fn);
+    if (dtype == DType::Bool && is_one_of(fn, {"shl", "shr"}))
+      return error("bitwise {} works on integers, not on bool", fn);
   }
   TRY_ASSIGN(Shape shape, broadcast(node, a.shape, b.shape));
   return one(node, dtype, std::move(shape));

@@ -1,5 +1,5 @@
-// Elementwise kernels. Operands are brought to the type they are computed in, then one loop per stretch of elements along which no operand
-// changes between repeating and advancing.
+// Elementwise kernels. Operands are brought to the type they are computed in, then one loop per stretch of elements
+// along which no operand changes between repeating and advancing.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -143,53 +143,87 @@ Error unexpected(const Node& node) { return error("{} is not an arithmetic opera
 Result<void> float_binary(const Node& node, const Tensor& a, const Tensor& b, Tensor& out) {
   auto map = [&](auto f) { map_pairs<float, float>(a, b, out, f); };
   std::string_view mode = node.text(Key::Mode, "");
-  if (node.op == Op::Add) map([](float x, float y) { return x + y; });
-  else if (node.op == Op::Sub) map([](float x, float y) { return x - y; });
-  else if (node.op == Op::Mul) map([](float x, float y) { return x * y; });
-  else if (node.op == Op::Div && mode.empty()) map([](float x, float y) { return x / y; });
-  else if (node.op == Op::Div && mode == "floor") map([](float x, float y) { return floor_divide(x, y); });
-  else if (node.op == Op::Div) map([](float x, float y) { return std::trunc(x / y); });
-  else if (node.op == Op::Maximum) map([](float x, float y) { return x > y || x != x ? x : y; });
-  else if (node.op == Op::Minimum) map([](float x, float y) { return x < y || x != x ? x : y; });
-  else if (node.op == Op::Pow) map([](float x, float y) { return std::pow(x, y); });
-  else if (node.op == Op::Remainder) map([](float x, float y) { return float_remainder(x, y); });
-  else return unexpected(node);
+  if (node.op == Op::Add)
+    map([](float x, float y) { return x + y; });
+  else if (node.op == Op::Sub)
+    map([](float x, float y) { return x - y; });
+  else if (node.op == Op::Mul)
+    map([](float x, float y) { return x * y; });
+  else if (node.op == Op::Div && mode.empty())
+    map([](float x, float y) { return x / y; });
+  else if (node.op == Op::Div && mode == "floor")
+    map([](float x, float y) { return floor_divide(x, y); });
+  else if (node.op == Op::Div)
+    map([](float x, float y) { return std::trunc(x / y); });
+  else if (node.op == Op::Maximum)
+    map([](float x, float y) { return x > y || x != x ? x : y; });
+  else if (node.op == Op::Minimum)
+    map([](float x, float y) { return x < y || x != x ? x : y; });
+  else if (node.op == Op::Pow)
+    map([](float x, float y) { return std::pow(x, y); });
+  else if (node.op == Op::Remainder)
+    map([](float x, float y) { return float_remainder(x, y); });
+  else
+    return unexpected(node);
   return {};
 }
 
 Result<void> integer_binary(const Node& node, const Tensor& a, const Tensor& b, Tensor& out) {
   auto map = [&](auto f) { map_pairs<int64_t, int64_t>(a, b, out, f); };
-  auto wrap = [&](auto f) { map([f](int64_t x, int64_t y) { return static_cast<int64_t>(f(static_cast<uint64_t>(x), static_cast<uint64_t>(y))); }); };
+  auto wrap = [&](auto f) {
+    map([f](int64_t x, int64_t y) {
+      return static_cast<int64_t>(f(static_cast<uint64_t>(x), static_cast<uint64_t>(y)));
+    });
+  };
   if (node.op == Op::Div || node.op == Op::Remainder) {
     std::span<const int64_t> divisors = b.as<int64_t>();
-    if (std::find(divisors.begin(), divisors.end(), 0) != divisors.end()) return error("{} of integers by zero", name_of(node.op));
+    if (std::find(divisors.begin(), divisors.end(), 0) != divisors.end())
+      return error("{} of integers by zero", name_of(node.op));
   }
-  if (node.op == Op::Add) wrap([](uint64_t x, uint64_t y) { return x + y; });
-  else if (node.op == Op::Sub) wrap([](uint64_t x, uint64_t y) { return x - y; });
-  else if (node.op == Op::Mul) wrap([](uint64_t x, uint64_t y) { return x * y; });
-  else if (node.op == Op::Div && node.text(Key::Mode, "") == "floor") map([](int64_t x, int64_t y) { return floor_divide(x, y); });
-  else if (node.op == Op::Div) map(trunc_divide);
-  else if (node.op == Op::Maximum) map([](int64_t x, int64_t y) { return std::max(x, y); });
-  else if (node.op == Op::Minimum) map([](int64_t x, int64_t y) { return std::min(x, y); });
-  else if (node.op == Op::Pow) map(integer_power);
-  else if (node.op == Op::Remainder) map(integer_remainder);
-  else return unexpected(node);
+  if (node.op == Op::Add)
+    wrap([](uint64_t x, uint64_t y) { return x + y; });
+  else if (node.op == Op::Sub)
+    wrap([](uint64_t x, uint64_t y) { return x - y; });
+  else if (node.op == Op::Mul)
+    wrap([](uint64_t x, uint64_t y) { return x * y; });
+  else if (node.op == Op::Div && node.text(Key::Mode, "") == "floor")
+    map([](int64_t x, int64_t y) { return floor_divide(x, y); });
+  else if (node.op == Op::Div)
+    map(trunc_divide);
+  else if (node.op == Op::Maximum)
+    map([](int64_t x, int64_t y) { return std::max(x, y); });
+  else if (node.op == Op::Minimum)
+    map([](int64_t x, int64_t y) { return std::min(x, y); });
+  else if (node.op == Op::Pow)
+    map(integer_power);
+  else if (node.op == Op::Remainder)
+    map(integer_remainder);
+  else
+    return unexpected(node);
   return {};
 }
 
 template <typename T>
 void compare(std::string_view fn, const Tensor& a, const Tensor& b, Tensor& out) {
   auto map = [&](auto f) { map_pairs<T, uint8_t>(a, b, out, f); };
-  if (fn == "eq") map([](T x, T y) { return static_cast<uint8_t>(x == y); });
-  else if (fn == "ne") map([](T x, T y) { return static_cast<uint8_t>(x != y); });
-  else if (fn == "lt") map([](T x, T y) { return static_cast<uint8_t>(x < y); });
-  else if (fn == "le") map([](T x, T y) { return static_cast<uint8_t>(x <= y); });
-  else if (fn == "gt") map([](T x, T y) { return static_cast<uint8_t>(x > y); });
-  else map([](T x, T y) { return static_cast<uint8_t>(x >= y); });
+  if (fn == "eq")
+    map([](T x, T y) { return static_cast<uint8_t>(x == y); });
+  else if (fn == "ne")
+    map([](T x, T y) { return static_cast<uint8_t>(x != y); });
+  else if (fn == "lt")
+    map([](T x, T y) { return static_cast<uint8_t>(x < y); });
+  else if (fn == "le")
+    map([](T x, T y) { return static_cast<uint8_t>(x <= y); });
+  else if (fn == "gt")
+    map([](T x, T y) { return static_cast<uint8_t>(x > y); });
+  else
+    map([](T x, T y) { return static_cast<uint8_t>(x >= y); });
 }
 
 // PyTorch: shifts by a negative or too large amount leave only the sign.
-int64_t shift_left(int64_t x, int64_t by) { return by < 0 || by > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x) << by); }
+int64_t shift_left(int64_t x, int64_t by) {
+  return by < 0 || by > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x) << by);
+}
 int64_t shift_right(int64_t x, int64_t by) { return x >> (by < 0 || by > 63 ? 63 : by); }
 
 int64_t integer_unary(std::string_view fn, int64_t x, int64_t alpha, int64_t beta) {
@@ -204,7 +238,11 @@ int64_t integer_unary(std::string_view fn, int64_t x, int64_t alpha, int64_t bet
   return x;  // floor, ceil, trunc, round
 }
 
-int64_t to_integer(double x) { return std::fabs(x) < 9.2e18 ? static_cast<int64_t>(x) : x < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max(); }
+int64_t to_integer(double x) {
+  return std::fabs(x) < 9.2e18 ? static_cast<int64_t>(x)
+         : x < 0               ? std::numeric_limits<int64_t>::min()
+                               : std::numeric_limits<int64_t>::max();
+}
 
 }  // namespace
 
@@ -232,7 +270,8 @@ Result<void> ref_clamp(const Node& node, std::span<const Tensor* const> in, std:
   const Tensor& x = brought_to(out[0].dtype, *in[0], space);
   if (out[0].dtype == DType::I64) {
     int64_t least = to_integer(low), most = to_integer(high);
-    for (size_t i = 0; i < x.as<int64_t>().size(); ++i) out[0].as<int64_t>()[i] = std::min(std::max(x.as<int64_t>()[i], least), most);
+    for (size_t i = 0; i < x.as<int64_t>().size(); ++i)
+      out[0].as<int64_t>()[i] = std::min(std::max(x.as<int64_t>()[i], least), most);
     return {};
   }
   auto least = static_cast<float>(low), most = static_cast<float>(high);
@@ -278,16 +317,21 @@ Result<void> ref_compare(const Node& node, std::span<const Tensor* const> in, st
     const Tensor& a = brought_to(DType::Bool, *in[0], a_space);
     const Tensor& b = brought_to(DType::Bool, *in[1], b_space);
     auto map = [&](auto f) { map_pairs<uint8_t, uint8_t>(a, b, out[0], f); };
-    if (fn == "and") map([](uint8_t x, uint8_t y) { return static_cast<uint8_t>(x & y); });
-    else if (fn == "or") map([](uint8_t x, uint8_t y) { return static_cast<uint8_t>(x | y); });
-    else map([](uint8_t x, uint8_t y) { return static_cast<uint8_t>(x ^ y); });
+    if (fn == "and")
+      map([](uint8_t x, uint8_t y) { return static_cast<uint8_t>(x & y); });
+    else if (fn == "or")
+      map([](uint8_t x, uint8_t y) { return static_cast<uint8_t>(x | y); });
+    else
+      map([](uint8_t x, uint8_t y) { return static_cast<uint8_t>(x ^ y); });
     return {};
   }
   DType dtype = in[0]->dtype == DType::F32 || in[1]->dtype == DType::F32 ? DType::F32 : DType::I64;
   const Tensor& a = brought_to(dtype, *in[0], a_space);
   const Tensor& b = brought_to(dtype, *in[1], b_space);
-  if (dtype == DType::F32) compare<float>(fn, a, b, out[0]);
-  else compare<int64_t>(fn, a, b, out[0]);
+  if (dtype == DType::F32)
+    compare<float>(fn, a, b, out[0]);
+  else
+    compare<int64_t>(fn, a, b, out[0]);
   return {};
 }
 
@@ -305,11 +349,16 @@ Result<void> ref_bitwise(const Node& node, std::span<const Tensor* const> in, st
   const Tensor& b = brought_to(DType::I64, *in[1], b_space);
   Tensor result = make_tensor(DType::I64, out[0].shape);
   auto map = [&](auto f) { map_pairs<int64_t, int64_t>(a, b, result, f); };
-  if (fn == "and") map([](int64_t x, int64_t y) { return x & y; });
-  else if (fn == "or") map([](int64_t x, int64_t y) { return x | y; });
-  else if (fn == "xor") map([](int64_t x, int64_t y) { return x ^ y; });
-  else if (fn == "shl") map(shift_left);
-  else map(shift_right);
+  if (fn == "and")
+    map([](int64_t x, int64_t y) { return x & y; });
+  else if (fn == "or")
+    map([](int64_t x, int64_t y) { return x | y; });
+  else if (fn == "xor")
+    map([](int64_t x, int64_t y) { return x ^ y; });
+  else if (fn == "shl")
+    map(shift_left);
+  else
+    map(shift_right);
   convert(result, out[0]);
   return {};
 }
@@ -326,7 +375,9 @@ Result<void> ref_bitwise_not(const Node&, std::span<const Tensor* const> in, std
 Result<void> ref_where(const Node&, std::span<const Tensor* const> in, std::span<Tensor> out) {
   const Shape& shape = out[0].shape;
   Tensor spaces[5];
-  auto spread = [&](const Tensor& x, Tensor& space) -> const Tensor& { return x.shape == shape ? x : (space = expanded(x, shape)); };
+  auto spread = [&](const Tensor& x, Tensor& space) -> const Tensor& {
+    return x.shape == shape ? x : (space = expanded(x, shape));
+  };
   const Tensor& condition = spread(*in[0], spaces[0]);
   const Tensor& a = spread(brought_to(out[0].dtype, *in[1], spaces[1]), spaces[2]);
   const Tensor& b = spread(brought_to(out[0].dtype, *in[2], spaces[3]), spaces[4]);
@@ -339,9 +390,12 @@ Result<void> ref_where(const Node&, std::span<const Tensor* const> in, std::span
       for (size_t i = first; i < last; ++i) to[i] = picks[i] ? yes[i] : no[i];
     });
   };
-  if (out[0].dtype == DType::F32) choose(float{});
-  else if (out[0].dtype == DType::I64) choose(int64_t{});
-  else choose(uint8_t{});
+  if (out[0].dtype == DType::F32)
+    choose(float{});
+  else if (out[0].dtype == DType::I64)
+    choose(int64_t{});
+  else
+    choose(uint8_t{});
   return {};
 }
 

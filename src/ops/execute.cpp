@@ -22,7 +22,9 @@ struct Watch {
   GraphObserver graph_observer = nullptr;
   void* context = nullptr;
 
-  Watch inside() const { return {nullptr, graph_observer, context}; }  // of a body, whose ids mean nothing to a plain observer
+  Watch inside() const {
+    return {nullptr, graph_observer, context};
+  }  // of a body, whose ids mean nothing to a plain observer
 };
 
 Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, const Watch& watch);
@@ -70,12 +72,14 @@ Result<bool> truth_of(const Tensor& tensor) {
 Tensor row_of(const Tensor& tensor, int64_t index) {
   Shape shape(tensor.shape.begin() + 1, tensor.shape.end());
   Tensor row = make_tensor(tensor.dtype, std::move(shape));
-  if (!row.data.empty()) std::memcpy(row.data.data(), tensor.data.data() + static_cast<size_t>(index) * row.data.size(), row.data.size());
+  if (!row.data.empty())
+    std::memcpy(row.data.data(), tensor.data.data() + static_cast<size_t>(index) * row.data.size(), row.data.size());
   return row;
 }
 
 void set_row(Tensor& tensor, int64_t index, const Tensor& row) {
-  if (!row.data.empty()) std::memcpy(tensor.data.data() + static_cast<size_t>(index) * row.data.size(), row.data.data(), row.data.size());
+  if (!row.data.empty())
+    std::memcpy(tensor.data.data() + static_cast<size_t>(index) * row.data.size(), row.data.data(), row.data.size());
 }
 
 Tensors copies(std::span<const Tensor* const> inputs, size_t first, size_t last) {
@@ -101,8 +105,8 @@ Result<Tensors> run_while(const Node& node, std::span<const Tensor* const> input
 }
 
 // map is a scan that carries nothing.
-Result<Tensors> run_scan(const Node& node, std::span<const Tensor* const> inputs, size_t carried, size_t scanned, std::span<Tensor> results,
-                         const Watch& watch) {
+Result<Tensors> run_scan(const Node& node, std::span<const Tensor* const> inputs, size_t carried, size_t scanned,
+                         std::span<Tensor> results, const Watch& watch) {
   int64_t steps = inputs[carried]->shape[0];
   Tensors state = copies(inputs, 0, carried);
   for (int64_t step = 0; step < steps; ++step) {
@@ -110,7 +114,8 @@ Result<Tensors> run_scan(const Node& node, std::span<const Tensor* const> inputs
     for (size_t i = carried; i < carried + scanned; ++i) operands.push_back(row_of(*inputs[i], step));
     for (size_t i = carried + scanned; i < inputs.size(); ++i) operands.push_back(*inputs[i]);
     TRY_ASSIGN(Tensors given, run_graph(*node.bodies[0], operands, watch));
-    state.assign(std::make_move_iterator(given.begin()), std::make_move_iterator(given.begin() + static_cast<int64_t>(carried)));
+    state.assign(std::make_move_iterator(given.begin()),
+                 std::make_move_iterator(given.begin() + static_cast<int64_t>(carried)));
     for (size_t i = carried; i < given.size(); ++i) set_row(results[i], step, given[i]);
   }
   for (size_t i = 0; i < results.size(); ++i) {
@@ -125,9 +130,11 @@ Result<Tensors> run_node(const Node& node, std::span<const Tensor* const> inputs
     return run_graph(*node.bodies[yes ? 0 : 1], copies(inputs, 1, inputs.size()), watch);
   }
   if (node.op == Op::While) return run_while(node, inputs, watch);
-  if (node.op == Op::Map) return run_scan(node, inputs, 0, static_cast<size_t>(node.integer(Key::Carried)), results, watch);
+  if (node.op == Op::Map)
+    return run_scan(node, inputs, 0, static_cast<size_t>(node.integer(Key::Carried)), results, watch);
   if (node.op == Op::Scan)
-    return run_scan(node, inputs, static_cast<size_t>(node.integer(Key::Carried)), static_cast<size_t>(node.integer(Key::Scanned)), results, watch);
+    return run_scan(node, inputs, static_cast<size_t>(node.integer(Key::Carried)),
+                    static_cast<size_t>(node.integer(Key::Scanned)), results, watch);
   TRY(evaluate(node, inputs, results));
   return results;
 }
@@ -148,7 +155,8 @@ Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, co
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
     if (inputs[i].shape != value.type.shape || inputs[i].dtype != execution_dtype(value.type))
-      return error("input {} is {}, and was given as {}{}", value.name, to_text(value.type), name_of(inputs[i].dtype), to_text(inputs[i].shape));
+      return error("input {} is {}, and was given as {}{}", value.name, to_text(value.type), name_of(inputs[i].dtype),
+                   to_text(inputs[i].shape));
     run.define(graph.inputs()[i], inputs[i]);
   }
   for (NodeId id = graph.first(); id != kNone; id = graph.node(id).next) {
@@ -170,10 +178,11 @@ Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, co
     Result<Tensors> computed = run_node(node, operands, std::move(results), watch.inside());
     if (!computed) return error("{}: {}", where(graph, node), computed.error().message);
     if (computed->size() != node.outputs.size())
-      return error("{}: {} gives {} results, and {} are expected", where(graph, node), name_of(node.op), computed->size(), node.outputs.size());
+      return error("{}: {} gives {} results, and {} are expected", where(graph, node), name_of(node.op),
+                   computed->size(), node.outputs.size());
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      CHECK((*computed)[i].shape == graph.type(node.outputs[i]).shape, "{} computed {} for {}", name_of(node.op), to_text((*computed)[i].shape),
-            to_text(graph.type(node.outputs[i])));
+      CHECK((*computed)[i].shape == graph.type(node.outputs[i]).shape, "{} computed {} for {}", name_of(node.op),
+            to_text((*computed)[i].shape), to_text(graph.type(node.outputs[i])));
       run.define(node.outputs[i], std::move((*computed)[i]));
     }
     for (ValueId input : node.inputs) run.release(input);
@@ -200,11 +209,13 @@ Result<Tensors> run_watched(const Graph& graph, std::span<const Tensor> inputs, 
 
 }  // namespace
 
-Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, Observer observer, void* context) {
+Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, Observer observer,
+                                    void* context) {
   return run_watched(graph, inputs, Watch{observer, nullptr, context});
 }
 
-Result<std::vector<Tensor>> execute_observed(const Graph& graph, std::span<const Tensor> inputs, GraphObserver observer, void* context) {
+Result<std::vector<Tensor>> execute_observed(const Graph& graph, std::span<const Tensor> inputs, GraphObserver observer,
+                                             void* context) {
   return run_watched(graph, inputs, Watch{nullptr, observer, context});
 }
 

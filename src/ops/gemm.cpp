@@ -19,7 +19,8 @@ namespace {
 constexpr int64_t kDepth = 256;    // of a block of k: its panel of B stays in the first-level cache
 constexpr int64_t kColumns = 512;  // of a block of n: its packed B stays in the second-level cache
 constexpr int64_t kMaxTile = 12 * 32;
-constexpr int64_t kPiece = 16;     // transposing copies read this many elements along a row, so that what they write stays close
+constexpr int64_t kPiece =
+    16;  // transposing copies read this many elements along a row, so that what they write stays close
 
 // A register tile: rows x columns of C, the sum over `depth` of packed A [depth][rows] and packed B [depth][columns].
 struct Kernel {
@@ -45,24 +46,24 @@ void tile_plain(int64_t depth, const float* a, const float* b, float* tile) {
 #if defined(__x86_64__)
 
 // Vector: the register type, V: the prefix of its intrinsics.
-#define SWOOP_TILE(name, isa, Vector, V, kRows)                                                           \
-  __attribute__((target(isa))) void name(int64_t depth, const float* a, const float* b, float* tile) {    \
-    constexpr int kWidth = sizeof(Vector) / sizeof(float);                                                \
-    Vector sums[kRows][2];                                                                                \
-    _Pragma("GCC unroll 16") for (int i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = V##_setzero_ps();  \
-    for (int64_t p = 0; p < depth; ++p, a += kRows, b += 2 * kWidth) {                                    \
-      Vector left_columns = V##_loadu_ps(b);                                                              \
-      Vector right_columns = V##_loadu_ps(b + kWidth);                                                    \
-      _Pragma("GCC unroll 16") for (int i = 0; i < kRows; ++i) {                                          \
-        Vector row = V##_set1_ps(a[i]);                                                                   \
-        sums[i][0] = V##_fmadd_ps(row, left_columns, sums[i][0]);                                         \
-        sums[i][1] = V##_fmadd_ps(row, right_columns, sums[i][1]);                                        \
-      }                                                                                                   \
-    }                                                                                                     \
-    _Pragma("GCC unroll 16") for (int i = 0; i < kRows; ++i) {                                            \
-      V##_storeu_ps(tile + i * 2 * kWidth, sums[i][0]);                                                   \
-      V##_storeu_ps(tile + i * 2 * kWidth + kWidth, sums[i][1]);                                          \
-    }                                                                                                     \
+#define SWOOP_TILE(name, isa, Vector, V, kRows)                                                          \
+  __attribute__((target(isa))) void name(int64_t depth, const float* a, const float* b, float* tile) {   \
+    constexpr int kWidth = sizeof(Vector) / sizeof(float);                                               \
+    Vector sums[kRows][2];                                                                               \
+    _Pragma("GCC unroll 16") for (int i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = V##_setzero_ps(); \
+    for (int64_t p = 0; p < depth; ++p, a += kRows, b += 2 * kWidth) {                                   \
+      Vector left_columns = V##_loadu_ps(b);                                                             \
+      Vector right_columns = V##_loadu_ps(b + kWidth);                                                   \
+      _Pragma("GCC unroll 16") for (int i = 0; i < kRows; ++i) {                                         \
+        Vector row = V##_set1_ps(a[i]);                                                                  \
+        sums[i][0] = V##_fmadd_ps(row, left_columns, sums[i][0]);                                        \
+        sums[i][1] = V##_fmadd_ps(row, right_columns, sums[i][1]);                                       \
+      }                                                                                                  \
+    }                                                                                                    \
+    _Pragma("GCC unroll 16") for (int i = 0; i < kRows; ++i) {                                           \
+      V##_storeu_ps(tile + i * 2 * kWidth, sums[i][0]);                                                  \
+      V##_storeu_ps(tile + i * 2 * kWidth + kWidth, sums[i][1]);                                         \
+    }                                                                                                    \
   }
 SWOOP_TILE(tile_avx2, "avx2,fma", __m256, _mm256, 6)
 SWOOP_TILE(tile_avx512, "avx512f,fma", __m512, _mm512, 12)
@@ -79,7 +80,8 @@ Kernel choose_kernel() {
 }
 
 // Rows [first, last) of A as tiles: for each block of k, for each tile of rows, [depth][rows].
-void pack_rows(const Kernel& kernel, MatrixView a, int64_t m, int64_t k, int64_t first_tile, int64_t last_tile, float* packed) {
+void pack_rows(const Kernel& kernel, MatrixView a, int64_t m, int64_t k, int64_t first_tile, int64_t last_tile,
+               float* packed) {
   int64_t tiles = (m + kernel.rows - 1) / kernel.rows;
   for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
     int64_t depth = std::min(kDepth, k - k0);
@@ -126,11 +128,12 @@ void pack_matrix(MatrixView b, int64_t k0, int64_t k1, int64_t n0, int64_t colum
 }  // namespace
 
 void gemm(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, float* c, int64_t ldc) {
-  gemm(m, n, k, a,
-       [b](int64_t k0, int64_t k1, int64_t n0, int64_t columns, int64_t width, float* to) {
-         pack_matrix(b, k0, k1, n0, columns, width, to);
-       },
-       c, ldc);
+  gemm(
+      m, n, k, a,
+      [b](int64_t k0, int64_t k1, int64_t n0, int64_t columns, int64_t width, float* to) {
+        pack_matrix(b, k0, k1, n0, columns, width, to);
+      },
+      c, ldc);
 }
 
 void gemm(int64_t m, int64_t n, int64_t k, MatrixView a, const PackColumns& b, float* c, int64_t ldc) {
@@ -144,7 +147,9 @@ void gemm(int64_t m, int64_t n, int64_t k, MatrixView a, const PackColumns& b, f
   int64_t column_tiles = (n + kernel.columns - 1) / kernel.columns;
   // A thread is worth starting for a hundred thousand multiply-adds.
   constexpr int64_t kWorthwhile = 1 << 17;
-  auto grain = [&](int64_t work) { return static_cast<size_t>(std::max<int64_t>(1, kWorthwhile / std::max<int64_t>(1, work))); };
+  auto grain = [&](int64_t work) {
+    return static_cast<size_t>(std::max<int64_t>(1, kWorthwhile / std::max<int64_t>(1, work)));
+  };
   std::unique_ptr<float[]> packed_a(new float[static_cast<size_t>(row_tiles * kernel.rows * k)]);
   parallel_for(static_cast<size_t>(row_tiles), grain(8 * kernel.rows * k), [&](size_t first, size_t last) {
     pack_rows(kernel, a, m, k, static_cast<int64_t>(first), static_cast<int64_t>(last), packed_a.get());

@@ -15,7 +15,9 @@ Error lacks(const Node& node, Key key, std::string_view kind) {
 // bool 0, integer 1, float 2
 int category(DType dtype) { return dtype == DType::Bool ? 0 : is_float(dtype) ? 2 : 1; }
 
-int integer_bits(DType dtype) { return dtype == DType::I4 ? 4 : dtype == DType::I48 ? 48 : static_cast<int>(byte_size(dtype)) * 8; }
+int integer_bits(DType dtype) {
+  return dtype == DType::I4 ? 4 : dtype == DType::I48 ? 48 : static_cast<int>(byte_size(dtype)) * 8;
+}
 
 // Both of one category.
 DType widest(DType a, DType b) {
@@ -79,7 +81,8 @@ double real_or(const Node& node, Key key, double fallback) {
 
 Result<int64_t> axis_attr(const Node& node, int rank) {
   TRY_ASSIGN(int64_t axis, integer_attr(node, Key::Axis));
-  if (axis < 0 || axis >= rank) return error("{} over axis {} of an operand with {} dims", name_of(node.op), axis, rank);
+  if (axis < 0 || axis >= rank)
+    return error("{} over axis {} of an operand with {} dims", name_of(node.op), axis, rank);
   return axis;
 }
 
@@ -93,10 +96,12 @@ Result<void> check_shape(const Node& node, const Shape& shape) {
   int64_t count = 1;
   for (int64_t size : shape) {
     if (size < 0) return error("{} gives {}, and a size cannot be negative", name_of(node.op), to_text(shape));
-    if (size > kMaxElements) return error("{} gives {}, which is too large for any machine", name_of(node.op), to_text(shape));
+    if (size > kMaxElements)
+      return error("{} gives {}, which is too large for any machine", name_of(node.op), to_text(shape));
     // A zero elsewhere must not hide the overflow of the others: strides multiply them too.
     count *= std::max<int64_t>(size, 1);
-    if (count > kMaxElements) return error("{} gives {}, which is too large for any machine", name_of(node.op), to_text(shape));
+    if (count > kMaxElements)
+      return error("{} gives {}, which is too large for any machine", name_of(node.op), to_text(shape));
   }
   return {};
 }
@@ -114,7 +119,8 @@ Result<Shape> broadcast(const Node& node, const Shape& a, const Shape& b) {
     int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
     int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (x != y && x != 1 && y != 1)
-      return error("{} cannot broadcast {} with {}: sizes {} and {} differ", name_of(node.op), to_text(a), to_text(b), x, y);
+      return error("{} cannot broadcast {} with {}: sizes {} and {} differ", name_of(node.op), to_text(a), to_text(b),
+                   x, y);
     shape[shape.size() - 1 - i] = x == 1 ? y : x;
   }
   return shape;

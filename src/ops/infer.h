@@ -1,5 +1,5 @@
-// What the families' inference functions share: attributes that a file may lack, sizes that a file may make absurd, broadcasting,
-// PyTorch's type promotion. Nothing here overflows or stops the program whatever the shapes are.
+// What the families' inference functions share: attributes that a file may lack, sizes that a file may make absurd,
+// broadcasting, PyTorch's type promotion. Nothing here overflows or stops the program whatever the shapes are.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// What Python cannot see: accuracy of the scalar functions over all floats, independence of the number of threads, early release, errors that
-// only data can cause.
+// What Python cannot see: accuracy of the scalar functions over all floats, independence of the number of threads,
+// early release, errors that only data can cause.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,9 +33,15 @@ double worst_error(F fast, G exact, float low, float high) {
 }
 
 TEST(VectorMath, is_accurate_to_a_few_units_in_the_last_place) {
-  EXPECT_LT(worst_error(vmath::exp, [](double x) { return std::exp(x); }, -87.0f, 88.7f), 3e-7);
-  EXPECT_LT(worst_error(vmath::tanh, [](double x) { return std::tanh(x); }, -20.0f, 20.0f), 3e-7);
-  EXPECT_LT(worst_error(vmath::erf, [](double x) { return std::erf(x); }, -6.0f, 6.0f), 3e-7);
+  EXPECT_LT(worst_error(
+                vmath::exp, [](double x) { return std::exp(x); }, -87.0f, 88.7f),
+            3e-7);
+  EXPECT_LT(worst_error(
+                vmath::tanh, [](double x) { return std::tanh(x); }, -20.0f, 20.0f),
+            3e-7);
+  EXPECT_LT(worst_error(
+                vmath::erf, [](double x) { return std::erf(x); }, -6.0f, 6.0f),
+            3e-7);
 }
 
 TEST(VectorMath, ends_of_exp) {
@@ -78,7 +84,9 @@ TEST(Gemm, sums_every_element_in_the_same_order_whatever_the_sizes) {
       gemm(1, 1, kK, {a.data() + i * kK, kK, 1}, MatrixView{b.data() + j, kN, 1}, part.data(), 1);
       EXPECT_EQ(part[0], whole[static_cast<size_t>(i * kN + j)]);
       double exact = 0;
-      for (int64_t p = 0; p < kK; ++p) exact += static_cast<double>(a[static_cast<size_t>(i * kK + p)]) * static_cast<double>(b[static_cast<size_t>(p * kN + j)]);
+      for (int64_t p = 0; p < kK; ++p)
+        exact += static_cast<double>(a[static_cast<size_t>(i * kK + p)]) *
+                 static_cast<double>(b[static_cast<size_t>(p * kN + j)]);
       EXPECT_NEAR(static_cast<double>(part[0]), exact, 1e-5);
     }
 }
@@ -126,14 +134,20 @@ Tensor floats(std::vector<float> values) {
 }
 
 TEST(Execute, says_what_the_data_got_wrong) {
-  auto message = [](const Result<std::vector<Tensor>>& result) { return result ? std::string("no error") : result.error().message; };
-  EXPECT_EQ(message(run("graph \"g\" (%x: f32[3], %i: i64[1])\n  %y = gather %x, %i axis=0 : f32[1]\n  return %y\n", {floats({1, 2, 3}), integers({3})})),
+  auto message = [](const Result<std::vector<Tensor>>& result) {
+    return result ? std::string("no error") : result.error().message;
+  };
+  EXPECT_EQ(message(run("graph \"g\" (%x: f32[3], %i: i64[1])\n  %y = gather %x, %i axis=0 : f32[1]\n  return %y\n",
+                        {floats({1, 2, 3}), integers({3})})),
             "y: gather has index 3 in a dim of size 3");
-  EXPECT_EQ(message(run("graph \"g\" (%x: i64[1], %i: i64[1])\n  %y = remainder %x, %i : i64[1]\n  return %y\n", {integers({1}), integers({0})})),
+  EXPECT_EQ(message(run("graph \"g\" (%x: i64[1], %i: i64[1])\n  %y = remainder %x, %i : i64[1]\n  return %y\n",
+                        {integers({1}), integers({0})})),
             "y: remainder of integers by zero");
-  EXPECT_EQ(message(run("graph \"g\" (%x: i64[1])\n  return %x\n", {floats({1})})), "input x is i64[1], and was given as f32[1]");
+  EXPECT_EQ(message(run("graph \"g\" (%x: i64[1])\n  return %x\n", {floats({1})})),
+            "input x is i64[1], and was given as f32[1]");
   EXPECT_EQ(message(run("graph \"g\" (%x: i64[1])\n  return %x\n", {})), "this graph has 1 inputs, and 0 were given");
-  EXPECT_EQ(message(run("graph \"g\" (%x: f32[1])\n  %y = opaque %x target=\"aten::topk\" : f32[1]\n  return %y\n", {floats({1})})),
+  EXPECT_EQ(message(run("graph \"g\" (%x: f32[1])\n  %y = opaque %x target=\"aten::topk\" : f32[1]\n  return %y\n",
+                        {floats({1})})),
             "y: opaque cannot be computed in float");
 }
 
@@ -176,7 +190,10 @@ TEST(Execute, observes_inside_bodies_when_asked) {
   x.shape = {3, 2};
   Result<std::vector<Tensor>> result = execute_observed(
       *graph, std::span(&x, 1),
-      [](void* pointer, const Graph& where, ValueId, const Tensor&) { *static_cast<int*>(pointer) += where.name == "body"; }, &inside);
+      [](void* pointer, const Graph& where, ValueId, const Tensor&) {
+        *static_cast<int*>(pointer) += where.name == "body";
+      },
+      &inside);
   ASSERT_TRUE(result);
   EXPECT_EQ(inside, 6);
   EXPECT_EQ((*result)[0].as<float>()[5], 12.0f);
@@ -192,16 +209,20 @@ TEST(Execute, an_endless_loop_is_an_error) {
       return %a
   }
   return %y
-)", [] {
-              Tensor yes = make_tensor(DType::Bool, {});
-              yes.as<uint8_t>()[0] = 1;
-              return std::vector<Tensor>{yes};
-            }()).error().message,
+)",
+                [] {
+                  Tensor yes = make_tensor(DType::Bool, {});
+                  yes.as<uint8_t>()[0] = 1;
+                  return std::vector<Tensor>{yes};
+                }())
+                .error()
+                .message,
             "y: this while loop has not ended after 1048576 iterations");
 }
 
 TEST(Execute, refuses_arrays_beyond_memory) {
-  Result<std::vector<Tensor>> result = run("graph \"g\" (%x: f32[1])\n  %y = expand %x shape=[4000000000] : f32[4000000000]\n  return %y\n", {floats({1})});
+  Result<std::vector<Tensor>> result = run(
+      "graph \"g\" (%x: f32[1])\n  %y = expand %x shape=[4000000000] : f32[4000000000]\n  return %y\n", {floats({1})});
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().message.find("16000000000 bytes"), std::string::npos) << result.error().message;
 }

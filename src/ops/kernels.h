@@ -31,12 +31,14 @@ Ints to_channels_first(size_t rank);  // the perm from [N,s...,C]
 Ints to_channels_last(size_t rank);   // the perm from [N,C,s...]
 
 // Runs a channels-first kernel on a [N,s...,C] operand; `out` comes and goes channels last.
-Result<void> in_channels_first(const Tensor& x, Tensor& out, const std::function<Result<void>(const Tensor&, Tensor&)>& kernel);
+Result<void> in_channels_first(const Tensor& x, Tensor& out,
+                               const std::function<Result<void>(const Tensor&, Tensor&)>& kernel);
 
 // in, repeated along its dims of size 1 to `shape`.
 Tensor expanded(const Tensor& in, const Shape& shape);
 
-// For each element of `shape`, row-major, the index of the element of an array of shape `from` that broadcasting puts there.
+// For each element of `shape`, row-major, the index of the element of an array of shape `from` that broadcasting puts
+// there.
 std::vector<int64_t> broadcast_offsets(const Shape& from, const Shape& shape);
 
 // data[i] = (clamp(round(data[i] * inverse) + zero, low, high) - zero) * scale

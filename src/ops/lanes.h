@@ -1,5 +1,6 @@
-// Sums of long rows: 16 running sums side by side (the compiler keeps them in vector registers), joined in a fixed order, blocks of 4096
-// elements in double. The same bits on every machine, and the error does not grow with the length.
+// Sums of long rows: 16 running sums side by side (the compiler keeps them in vector registers), joined in a fixed
+// order, blocks of 4096 elements in double. The same bits on every machine, and the error does not grow with the
+// length.
 #pragma once
 
 #include <cstdint>

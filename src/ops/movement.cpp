@@ -1,5 +1,5 @@
-// Data movement: results carry their input's type, quantization included. A per-channel axis follows its dim; where it cannot
-// (a reshape that cuts through it), the result is f32.
+// Data movement: results carry their input's type, quantization included. A per-channel axis follows its dim; where it
+// cannot (a reshape that cuts through it), the result is f32.
 #include <algorithm>
 
 #include "ops/infer.h"
@@ -48,7 +48,8 @@ Result<Types> infer_reshape(const Graph& graph, const Node& node) {
   if (element_count(shape) != element_count(x.shape))
     return error("reshape of {} to {}: the numbers of elements differ", to_text(x.shape), to_text(shape));
   int64_t axis = -1;
-  if (int64_t from = channel_of(x); from >= 0) {  // the dim survives if it has the same size and the same number of elements before it
+  if (int64_t from = channel_of(x);
+      from >= 0) {  // the dim survives if it has the same size and the same number of elements before it
     int64_t before = element_count(Shape(x.shape.begin(), x.shape.begin() + from));
     int64_t lead = 1;
     for (size_t i = 0; i < shape.size() && axis < 0; ++i) {
@@ -88,7 +89,8 @@ Result<Types> infer_concat(const Graph& graph, const Node& node) {
     Shape like = next.shape;
     if (like.size() == x.shape.size()) like[at] = x.shape[at];
     if (like != x.shape)
-      return error("concat over axis {} of {} and {}: the other sizes must agree", axis, to_text(x.shape), to_text(next.shape));
+      return error("concat over axis {} of {} and {}: the other sizes must agree", axis, to_text(x.shape),
+                   to_text(next.shape));
     type.shape[at] = std::min(type.shape[at] + std::min(next.shape[at], kMaxElements), 2 * kMaxElements);
     dtype = promote(Type{dtype, x.shape, std::nullopt}, next);
     bool joins = next.dtype == x.dtype && next.quantized() == x.quantized();
@@ -122,7 +124,8 @@ Result<Types> infer_slice(const Graph& graph, const Node& node) {
   Type type = x;
   int64_t count = (end - start) / step + ((end - start) % step != 0);
   type.shape[static_cast<size_t>(axis)] = count;
-  if (channel_of(x) == axis) pick_channels(type, count, [&](int64_t i) { return static_cast<size_t>(start + i * step); });
+  if (channel_of(x) == axis)
+    pick_channels(type, count, [&](int64_t i) { return static_cast<size_t>(start + i * step); });
   return Types{std::move(type)};
 }
 
@@ -130,12 +133,14 @@ Result<Types> infer_pad(const Graph& graph, const Node& node) {
   const Type& x = in_type(graph, node, 0);
   TRY_ASSIGN(const Ints* padding, ints_attr(node, Key::Padding, 2 * x.rank()));
   std::string_view mode = node.text(Key::Mode, "constant");
-  if (mode != "constant" && mode != "reflect" && mode != "replicate" && mode != "circular") return error("pad has no mode {}", mode);
+  if (mode != "constant" && mode != "reflect" && mode != "replicate" && mode != "circular")
+    return error("pad has no mode {}", mode);
   Shape shape = x.shape;
   for (size_t i = 0; i < shape.size(); ++i) {
     int64_t before = (*padding)[2 * i];
     int64_t after = (*padding)[2 * i + 1];
-    // Negative padding crops. reflect needs the mirrored elements, circular at most one turn, replicate something to repeat.
+    // Negative padding crops. reflect needs the mirrored elements, circular at most one turn, replicate something to
+    // repeat.
     int64_t most = mode == "reflect" ? x.shape[i] - 1 : mode == "circular" ? x.shape[i] : kMaxElements;
     bool nothing = mode == "replicate" && x.shape[i] == 0 && (before > 0 || after > 0);
     if (std::max(before, after) > std::max<int64_t>(most, 0) || std::min(before, after) < -x.shape[i] || nothing)
@@ -143,7 +148,9 @@ Result<Types> infer_pad(const Graph& graph, const Node& node) {
     shape[i] += before + after;
   }
   int64_t axis = channel_of(x);
-  if (axis >= 0 && ((*padding)[2 * static_cast<size_t>(axis)] != 0 || (*padding)[2 * static_cast<size_t>(axis) + 1] != 0)) axis = -1;
+  if (axis >= 0 &&
+      ((*padding)[2 * static_cast<size_t>(axis)] != 0 || (*padding)[2 * static_cast<size_t>(axis) + 1] != 0))
+    axis = -1;
   return moved(node, x, std::move(shape), axis);
 }
 
@@ -178,15 +185,18 @@ Result<Types> infer_flip(const Graph& graph, const Node& node) {
   Type type = in_type(graph, node, 0);
   TRY_ASSIGN(const Ints* axes, ints_attr(node, Key::Axes));
   for (int64_t axis : *axes) {
-    if (axis < 0 || axis >= type.rank()) return error("flip over axis {} of an operand with {} dims", axis, type.rank());
+    if (axis < 0 || axis >= type.rank())
+      return error("flip over axis {} of an operand with {} dims", axis, type.rank());
     int64_t count = type.shape[static_cast<size_t>(axis)];
-    if (channel_of(type) == axis) pick_channels(type, count, [&](int64_t i) { return static_cast<size_t>(count - 1 - i); });
+    if (channel_of(type) == axis)
+      pick_channels(type, count, [&](int64_t i) { return static_cast<size_t>(count - 1 - i); });
   }
   return Types{std::move(type)};
 }
 
 Result<void> check_index(const Node& node, const Type& index) {
-  if (index.quantized() || !is_integer(index.dtype)) return error("{} needs integer indices, not {}", name_of(node.op), to_text(index));
+  if (index.quantized() || !is_integer(index.dtype))
+    return error("{} needs integer indices, not {}", name_of(node.op), to_text(index));
   return {};
 }
 
@@ -212,10 +222,14 @@ Result<Types> infer_gather_elements(const Graph& graph, const Node& node) {
   if (x.rank() == 0 && index.rank() == 0) return moved(node, x, index.shape, -1);
   TRY_ASSIGN(int64_t axis, axis_attr(node, x.rank()));
   bool fits = index.rank() == x.rank();
-  for (size_t i = 0; fits && i < x.shape.size(); ++i) fits = static_cast<int64_t>(i) == axis || index.shape[i] <= x.shape[i];
-  if (!fits) return error("gather_elements over axis {} of {} with indices {}", axis, to_text(x.shape), to_text(index.shape));
+  for (size_t i = 0; fits && i < x.shape.size(); ++i)
+    fits = static_cast<int64_t>(i) == axis || index.shape[i] <= x.shape[i];
+  if (!fits)
+    return error("gather_elements over axis {} of {} with indices {}", axis, to_text(x.shape), to_text(index.shape));
   int64_t channel = channel_of(x);
-  if (channel >= 0 && (channel == axis || index.shape[static_cast<size_t>(channel)] != x.shape[static_cast<size_t>(channel)])) channel = -1;
+  if (channel >= 0 &&
+      (channel == axis || index.shape[static_cast<size_t>(channel)] != x.shape[static_cast<size_t>(channel)]))
+    channel = -1;
   return moved(node, x, index.shape, channel);
 }
 
@@ -232,8 +246,8 @@ Result<Types> infer_scatter_elements(const Graph& graph, const Node& node) {
   for (size_t i = 0; fits && i < x.shape.size(); ++i)
     fits = index.shape[i] <= src.shape[i] && (static_cast<int64_t>(i) == axis || index.shape[i] <= x.shape[i]);
   if (!fits)
-    return error("scatter_elements over axis {} of {} with indices {} and values {}", axis, to_text(x.shape), to_text(index.shape),
-                 to_text(src.shape));
+    return error("scatter_elements over axis {} of {} with indices {} and values {}", axis, to_text(x.shape),
+                 to_text(index.shape), to_text(src.shape));
   if (real_dtype(x) != real_dtype(src)) return error("scatter_elements puts {} into {}", to_text(src), to_text(x));
   if (x.quant != src.quant || x.dtype != src.dtype || channel_of(x) >= 0) return one(node, real_dtype(x), x.shape);
   return moved(node, x, x.shape, -1);

@@ -39,7 +39,8 @@ View simplified(const View& view) {
 // Offsets of the rows (all dims but the last `inner`), one after the other.
 class RowOffsets {
  public:
-  RowOffsets(const View& view, size_t inner, int64_t first) : view_(view), dims_(view.shape.size() - inner), index_(dims_) {
+  RowOffsets(const View& view, size_t inner, int64_t first)
+      : view_(view), dims_(view.shape.size() - inner), index_(dims_) {
     offset_ = view.start;
     for (size_t i = dims_; i-- > 0;) {
       if (view.shape[i] == 0) continue;  // there are no rows
@@ -80,18 +81,20 @@ void copy_view(const View& given, const T* from, T* out) {
     int64_t rows = view.shape[rank - 2];
     int64_t strips = (rows + kSquare - 1) / kSquare;
     int64_t planes = count / (rows * run);
-    parallel_for(static_cast<size_t>(planes * strips), kGrain / static_cast<size_t>(kSquare * run) + 1, [&](size_t first, size_t last) {
-      for (auto s = static_cast<int64_t>(first); s < static_cast<int64_t>(last); ++s) {
-        int64_t plane = s / strips;
-        const T* source = from + RowOffsets(view, 2, plane).offset();
-        T* target = out + plane * rows * run;
-        int64_t r0 = s % strips * kSquare;
-        int64_t r1 = std::min(rows, r0 + kSquare);
-        for (int64_t c0 = 0; c0 < run; c0 += kSquare)
-          for (int64_t r = r0; r < r1; ++r)
-            for (int64_t c = c0; c < std::min(run, c0 + kSquare); ++c) target[r * run + c] = source[r + c * step];
-      }
-    });
+    parallel_for(static_cast<size_t>(planes * strips), kGrain / static_cast<size_t>(kSquare * run) + 1,
+                 [&](size_t first, size_t last) {
+                   for (auto s = static_cast<int64_t>(first); s < static_cast<int64_t>(last); ++s) {
+                     int64_t plane = s / strips;
+                     const T* source = from + RowOffsets(view, 2, plane).offset();
+                     T* target = out + plane * rows * run;
+                     int64_t r0 = s % strips * kSquare;
+                     int64_t r1 = std::min(rows, r0 + kSquare);
+                     for (int64_t c0 = 0; c0 < run; c0 += kSquare)
+                       for (int64_t r = r0; r < r1; ++r)
+                         for (int64_t c = c0; c < std::min(run, c0 + kSquare); ++c)
+                           target[r * run + c] = source[r + c * step];
+                   }
+                 });
     return;
   }
   parallel_for(static_cast<size_t>(count / run), kGrain / static_cast<size_t>(run) + 1, [&](size_t first, size_t last) {
@@ -119,7 +122,8 @@ void with_elements(const Tensor& tensor, Body body) {
 }
 
 void copy_view(const View& view, const Tensor& from, Tensor& out) {
-  with_elements(from, [&](auto zero) { copy_view(view, from.as<decltype(zero)>().data(), out.as<decltype(zero)>().data()); });
+  with_elements(from,
+                [&](auto zero) { copy_view(view, from.as<decltype(zero)>().data(), out.as<decltype(zero)>().data()); });
 }
 
 View whole(const Shape& shape) { return View{shape, row_major_strides(shape), 0}; }
@@ -157,7 +161,8 @@ Ints to_channels_last(size_t rank) {
   return perm;
 }
 
-Result<void> in_channels_first(const Tensor& x, Tensor& out, const std::function<Result<void>(const Tensor&, Tensor&)>& kernel) {
+Result<void> in_channels_first(const Tensor& x, Tensor& out,
+                               const std::function<Result<void>(const Tensor&, Tensor&)>& kernel) {
   Ints first = to_channels_first(x.shape.size());
   Shape shape;
   for (int64_t from : first) shape.push_back(out.shape[static_cast<size_t>(from)]);
@@ -212,7 +217,8 @@ Result<void> ref_concat(const Node& node, std::span<const Tensor* const> in, std
     Tensor converted;
     if (x->dtype != out[0].dtype) x = &(converted = as_dtype(*x, out[0].dtype));
     size_t piece = outer ? x->data.size() / outer : 0;
-    for (size_t i = 0; i < outer && piece; ++i) std::memcpy(out[0].data.data() + i * row + at, x->data.data() + i * piece, piece);
+    for (size_t i = 0; i < outer && piece; ++i)
+      std::memcpy(out[0].data.data() + i * row + at, x->data.data() + i * piece, piece);
     at += piece;
   }
   return {};
@@ -233,7 +239,9 @@ Result<void> ref_pad(const Node& node, std::span<const Tensor* const> in, std::s
   const Ints& padding = node.ints(Key::Padding);
   std::string_view mode = node.text(Key::Mode, "constant");
   const Attr* attr = node.attrs.find(Key::Value);
-  double value = !attr ? 0.0 : std::holds_alternative<double>(*attr) ? std::get<double>(*attr) : static_cast<double>(node.integer(Key::Value, 0));
+  double value = !attr                                   ? 0.0
+                 : std::holds_alternative<double>(*attr) ? std::get<double>(*attr)
+                                                         : static_cast<double>(node.integer(Key::Value, 0));
   Tensor current = *in[0];
   for (size_t axis = 0; axis < in[0]->shape.size(); ++axis) {
     int64_t before = padding[2 * axis];
@@ -244,10 +252,14 @@ Result<void> ref_pad(const Node& node, std::span<const Tensor* const> in, std::s
     for (int64_t i = 0; i < result; ++i) {
       int64_t at = i - before;
       if (at < 0 || at >= size) {
-        if (mode == "constant") at = -1;
-        else if (mode == "replicate") at = std::clamp<int64_t>(at, 0, size - 1);
-        else if (mode == "circular") at = at < 0 ? at + size : at - size;
-        else at = at < 0 ? -at : 2 * (size - 1) - at;
+        if (mode == "constant")
+          at = -1;
+        else if (mode == "replicate")
+          at = std::clamp<int64_t>(at, 0, size - 1);
+        else if (mode == "circular")
+          at = at < 0 ? at + size : at - size;
+        else
+          at = at < 0 ? -at : 2 * (size - 1) - at;
       }
       source[static_cast<size_t>(i)] = at;
     }
@@ -271,9 +283,12 @@ Result<void> ref_pad(const Node& node, std::span<const Tensor* const> in, std::s
             std::copy_n(from + (o * size + at) * inner, inner, to);
         }
     };
-    if (current.dtype == DType::F32) fill(float{});
-    else if (current.dtype == DType::I64) fill(int64_t{});
-    else fill(uint8_t{});
+    if (current.dtype == DType::F32)
+      fill(float{});
+    else if (current.dtype == DType::I64)
+      fill(int64_t{});
+    else
+      fill(uint8_t{});
     current = std::move(next);
   }
   out[0].data = std::move(current.data);
@@ -311,7 +326,8 @@ Result<void> ref_flip(const Node& node, std::span<const Tensor* const> in, std::
 namespace {
 
 Result<int64_t> checked_index(const Node& node, int64_t index, int64_t size) {
-  if (index < -size || index >= size) return error("{} has index {} in a dim of size {}", name_of(node.op), index, size);
+  if (index < -size || index >= size)
+    return error("{} has index {} in a dim of size {}", name_of(node.op), index, size);
   return index < 0 ? index + size : index;
 }
 
@@ -322,7 +338,8 @@ Result<void> ref_gather(const Node& node, std::span<const Tensor* const> in, std
   const Shape& shape = in[0]->shape;
   int64_t size = shape[static_cast<size_t>(axis)];
   int64_t outer = element_count(Shape(shape.begin(), shape.begin() + axis));
-  auto inner = static_cast<size_t>(element_count(Shape(shape.begin() + axis + 1, shape.end()))) * byte_size(in[0]->dtype);
+  auto inner =
+      static_cast<size_t>(element_count(Shape(shape.begin() + axis + 1, shape.end()))) * byte_size(in[0]->dtype);
   std::byte* to = out[0].data.data();
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t index : in[1]->as<int64_t>()) {

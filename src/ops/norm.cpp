@@ -35,8 +35,8 @@ Result<Types> infer_layer_norm(const Graph& graph, const Node& node) {
   Shape normalised(x.shape.begin() + axis, x.shape.end());
   for (size_t i = 1; i < node.inputs.size(); ++i)
     if (has_input(node, i) && in_type(graph, node, i).shape != normalised)
-      return error("{} normalises {} of {}, but has weights or a bias of shape {}", name_of(node.op), to_text(normalised),
-                   to_text(x.shape), to_text(in_type(graph, node, i).shape));
+      return error("{} normalises {} of {}, but has weights or a bias of shape {}", name_of(node.op),
+                   to_text(normalised), to_text(x.shape), to_text(in_type(graph, node, i).shape));
   return one(node, real_dtype(x), x.shape);
 }
 
@@ -48,11 +48,12 @@ Result<Types> infer_channel_norm(const Graph& graph, const Node& node) {
   int64_t channels = x.shape[static_cast<size_t>(channel_axis(node, x.shape))];
   for (size_t i = 1; i < node.inputs.size(); ++i)
     if (has_input(node, i) && in_type(graph, node, i).shape != Shape{channels})
-      return error("{} of {} with {} channels has a parameter of shape {}", name_of(node.op), to_text(x.shape), channels,
-                   to_text(in_type(graph, node, i).shape));
+      return error("{} of {} with {} channels has a parameter of shape {}", name_of(node.op), to_text(x.shape),
+                   channels, to_text(in_type(graph, node, i).shape));
   if (node.op == Op::GroupNorm) {
     TRY_ASSIGN(int64_t groups, integer_attr(node, Key::Groups));
-    if (groups < 1 || channels % groups != 0) return error("group_norm cannot split {} channels into {} groups", channels, groups);
+    if (groups < 1 || channels % groups != 0)
+      return error("group_norm cannot split {} channels into {} groups", channels, groups);
   }
   if (node.op == Op::BatchNorm && (!has_input(node, 3) || !has_input(node, 4)))
     return error("batch_norm needs a mean and a variance");
@@ -70,8 +71,10 @@ Result<Types> infer_attention(const Graph& graph, const Node& node) {
   auto lead = [](const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); };
   size_t qr = q.shape.size(), kr = k.shape.size(), vr = v.shape.size();
   if (q.shape[qr - 1] != k.shape[kr - 1] || k.shape[kr - 2] != v.shape[vr - 2])
-    return error("attention of queries {}, keys {}, values {}: queries and keys share their last size, keys and values the one before",
-                 to_text(q.shape), to_text(k.shape), to_text(v.shape));
+    return error(
+        "attention of queries {}, keys {}, values {}: queries and keys share their last size, keys and values the one "
+        "before",
+        to_text(q.shape), to_text(k.shape), to_text(v.shape));
   TRY_ASSIGN(Shape shape, broadcast(node, lead(q.shape), lead(k.shape)));
   TRY_ASSIGN(shape, broadcast(node, shape, lead(v.shape)));
   Shape scores = shape;
@@ -81,7 +84,8 @@ Result<Types> infer_attention(const Graph& graph, const Node& node) {
   if (has_input(node, 3)) {
     TRY_ASSIGN(Shape masked, broadcast(node, scores, in_type(graph, node, 3).shape));
     if (masked != scores)
-      return error("attention with scores {} has a mask of shape {}", to_text(scores), to_text(in_type(graph, node, 3).shape));
+      return error("attention with scores {} has a mask of shape {}", to_text(scores),
+                   to_text(in_type(graph, node, 3).shape));
   }
   shape.push_back(q.shape[qr - 2]);
   shape.push_back(v.shape[vr - 1]);

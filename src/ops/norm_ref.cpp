@@ -1,5 +1,5 @@
-// Softmax, normalisations and attention in their stable forms: the largest value is taken off before exp, variances are sums of squared
-// distances to the mean.
+// Softmax, normalisations and attention in their stable forms: the largest value is taken off before exp, variances are
+// sums of squared distances to the mean.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,8 @@ namespace swoop {
 namespace {
 
 // A row that is minus infinity throughout gives NaN, as in PyTorch; attention asks for zeros instead.
-SWOOP_CLONES void softmax_rows(const float* x, float* out, int64_t rows, int64_t length, bool log, bool zero_when_masked) {
+SWOOP_CLONES void softmax_rows(const float* x, float* out, int64_t rows, int64_t length, bool log,
+                               bool zero_when_masked) {
   for (int64_t r = 0; r < rows; ++r, x += length, out += length) {
     float largest = max_of(x, length);
     if (zero_when_masked && largest == -INFINITY) {
@@ -25,7 +26,8 @@ SWOOP_CLONES void softmax_rows(const float* x, float* out, int64_t rows, int64_t
       continue;
     }
     if (log) {
-      auto offset = static_cast<float>(std::log(sum_of(x, length, [largest](float v) { return vmath::exp(v - largest); })));
+      auto offset =
+          static_cast<float>(std::log(sum_of(x, length, [largest](float v) { return vmath::exp(v - largest); })));
       for (int64_t i = 0; i < length; ++i) out[i] = x[i] - largest - offset;
       continue;
     }
@@ -36,10 +38,11 @@ SWOOP_CLONES void softmax_rows(const float* x, float* out, int64_t rows, int64_t
 }
 
 void softmax(const float* x, float* out, int64_t rows, int64_t length, bool log, bool zero_when_masked) {
-  parallel_for(static_cast<size_t>(rows), kGrain / 4 / static_cast<size_t>(std::max<int64_t>(1, length)) + 1, [=](size_t first, size_t last) {
-    int64_t at = static_cast<int64_t>(first) * length;
-    softmax_rows(x + at, out + at, static_cast<int64_t>(last - first), length, log, zero_when_masked);
-  });
+  parallel_for(static_cast<size_t>(rows), kGrain / 4 / static_cast<size_t>(std::max<int64_t>(1, length)) + 1,
+               [=](size_t first, size_t last) {
+                 int64_t at = static_cast<int64_t>(first) * length;
+                 softmax_rows(x + at, out + at, static_cast<int64_t>(last - first), length, log, zero_when_masked);
+               });
 }
 
 // out = (x - mean) / sqrt(var + eps) per row; root mean square instead when `centred` is false.
@@ -62,28 +65,30 @@ const float* floats_or_null(std::span<const Tensor* const> in, size_t index) {
 // out[r][i] = out[r][i] * w + b, parameters along the row (per_row 0) or one per row of a cycle of `per_row`.
 void scale_and_shift(float* out, int64_t rows, int64_t length, const float* w, const float* b, int64_t per_row) {
   if (!w && !b) return;
-  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, length)) + 1, [=](size_t first, size_t last) {
-    for (auto r = static_cast<int64_t>(first); r < static_cast<int64_t>(last); ++r) {
-      float* row = out + r * length;
-      if (per_row) {
-        float weight = w ? w[r % per_row] : 1.0f;
-        float shift = b ? b[r % per_row] : 0.0f;
-        for (int64_t i = 0; i < length; ++i) row[i] = row[i] * weight + shift;
-      } else {
-        if (w)
-          for (int64_t i = 0; i < length; ++i) row[i] *= w[i];
-        if (b)
-          for (int64_t i = 0; i < length; ++i) row[i] += b[i];
-      }
-    }
-  });
+  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, length)) + 1,
+               [=](size_t first, size_t last) {
+                 for (auto r = static_cast<int64_t>(first); r < static_cast<int64_t>(last); ++r) {
+                   float* row = out + r * length;
+                   if (per_row) {
+                     float weight = w ? w[r % per_row] : 1.0f;
+                     float shift = b ? b[r % per_row] : 0.0f;
+                     for (int64_t i = 0; i < length; ++i) row[i] = row[i] * weight + shift;
+                   } else {
+                     if (w)
+                       for (int64_t i = 0; i < length; ++i) row[i] *= w[i];
+                     if (b)
+                       for (int64_t i = 0; i < length; ++i) row[i] += b[i];
+                   }
+                 }
+               });
 }
 
 void normalise(const float* x, float* out, int64_t rows, int64_t length, double eps, bool centred) {
-  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, length)) + 1, [=](size_t first, size_t last) {
-    int64_t at = static_cast<int64_t>(first) * length;
-    normalise_rows(x + at, out + at, static_cast<int64_t>(last - first), length, eps, centred);
-  });
+  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, length)) + 1,
+               [=](size_t first, size_t last) {
+                 int64_t at = static_cast<int64_t>(first) * length;
+                 normalise_rows(x + at, out + at, static_cast<int64_t>(last - first), length, eps, centred);
+               });
 }
 
 Result<void> group_norm(const Node& node, const Tensor& x, const float* w, const float* b, Tensor& out) {
@@ -101,13 +106,15 @@ Result<void> batch_norm(const Node& node, const Tensor& x, std::span<const Tenso
   int64_t count = element_count(x.shape);
   if (count == 0) return {};
   int64_t channels = x.shape[1];
-  const float *w = floats_or_null(in, 1), *b = floats_or_null(in, 2), *mean = floats_or_null(in, 3), *var = floats_or_null(in, 4);
+  const float *w = floats_or_null(in, 1), *b = floats_or_null(in, 2), *mean = floats_or_null(in, 3),
+              *var = floats_or_null(in, 4);
   std::vector<float> gain(static_cast<size_t>(channels)), shift(gain.size());
   for (int64_t c = 0; c < channels; ++c) {
     double inverse = 1.0 / std::sqrt(static_cast<double>(var[c]) + real_or(node, Key::Eps, 0));
     double weight = w ? static_cast<double>(w[c]) * inverse : inverse;
     gain[static_cast<size_t>(c)] = static_cast<float>(weight);
-    shift[static_cast<size_t>(c)] = static_cast<float>((b ? static_cast<double>(b[c]) : 0.0) - static_cast<double>(mean[c]) * weight);
+    shift[static_cast<size_t>(c)] =
+        static_cast<float>((b ? static_cast<double>(b[c]) : 0.0) - static_cast<double>(mean[c]) * weight);
   }
   out.data = x.data;
   int64_t planes = x.shape[0] * channels;
@@ -127,22 +134,26 @@ struct Mask {
   int64_t start = 0, row_step = 0, column_step = 0;
 };
 
-// scores = scores * scale + mask (floats), or minus infinity where the mask is false; also after the query's own position when causal.
+// scores = scores * scale + mask (floats), or minus infinity where the mask is false; also after the query's own
+// position when causal.
 void mask_scores(const Mask& mask, bool causal, int64_t rows, int64_t columns, float scale, float* scores) {
-  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, columns)) + 1, [=](size_t first, size_t last) {
-    for (auto r = static_cast<int64_t>(first); r < static_cast<int64_t>(last); ++r) {
-      float* row = scores + r * columns;
-      for (int64_t i = 0; i < columns; ++i) row[i] *= scale;
-      if (causal)
-        for (int64_t i = r + 1; i < columns; ++i) row[i] = -INFINITY;
-      if (!mask.tensor) continue;
-      int64_t at = mask.start + r * mask.row_step;
-      if (mask.tensor->dtype == DType::Bool)
-        for (int64_t i = 0; i < columns; ++i, at += mask.column_step) row[i] = mask.tensor->as<uint8_t>().data()[at] ? row[i] : -INFINITY;
-      else
-        for (int64_t i = 0; i < columns; ++i, at += mask.column_step) row[i] += mask.tensor->as<float>().data()[at];
-    }
-  });
+  parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, columns)) + 1,
+               [=](size_t first, size_t last) {
+                 for (auto r = static_cast<int64_t>(first); r < static_cast<int64_t>(last); ++r) {
+                   float* row = scores + r * columns;
+                   for (int64_t i = 0; i < columns; ++i) row[i] *= scale;
+                   if (causal)
+                     for (int64_t i = r + 1; i < columns; ++i) row[i] = -INFINITY;
+                   if (!mask.tensor) continue;
+                   int64_t at = mask.start + r * mask.row_step;
+                   if (mask.tensor->dtype == DType::Bool)
+                     for (int64_t i = 0; i < columns; ++i, at += mask.column_step)
+                       row[i] = mask.tensor->as<uint8_t>().data()[at] ? row[i] : -INFINITY;
+                   else
+                     for (int64_t i = 0; i < columns; ++i, at += mask.column_step)
+                       row[i] += mask.tensor->as<float>().data()[at];
+                 }
+               });
 }
 
 // The mask of each matrix of scores.
@@ -153,7 +164,8 @@ std::vector<Mask> masks_of(const Tensor* mask, const Shape& lead) {
   while (shape.size() < 2) shape.insert(shape.begin(), 1);
   int64_t rows = shape[shape.size() - 2], columns = shape.back();
   std::vector<int64_t> starts = broadcast_offsets(Shape(shape.begin(), shape.end() - 2), lead);
-  for (size_t i = 0; i < list.size(); ++i) list[i] = {mask, starts[i] * rows * columns, rows == 1 ? 0 : columns, columns == 1 ? 0 : 1};
+  for (size_t i = 0; i < list.size(); ++i)
+    list[i] = {mask, starts[i] * rows * columns, rows == 1 ? 0 : columns, columns == 1 ? 0 : 1};
   return list;
 }
 
@@ -191,7 +203,8 @@ Result<void> ref_layer_norm(const Node& node, std::span<const Tensor* const> in,
   if (count == 0) return {};
   int64_t length = element_count(Shape(x.shape.begin() + node.integer(Key::Axis), x.shape.end()));
   float* to = out[0].as<float>().data();
-  normalise(x.as<float>().data(), to, count / length, length, real_or(node, Key::Eps, kFloatEps), node.op == Op::LayerNorm);
+  normalise(x.as<float>().data(), to, count / length, length, real_or(node, Key::Eps, kFloatEps),
+            node.op == Op::LayerNorm);
   scale_and_shift(to, count / length, length, floats_or_null(in, 1), floats_or_null(in, 2), 0);
   return {};
 }
@@ -211,7 +224,8 @@ Result<void> ref_attention(const Node& node, std::span<const Tensor* const> in, 
   const Tensor* mask = in.size() > 3 ? in[3] : nullptr;
   Shape lead(out[0].shape.begin(), out[0].shape.end() - 2);
   auto before = [](const Tensor& x) { return Shape(x.shape.begin(), x.shape.end() - 2); };
-  std::vector<int64_t> q_at = broadcast_offsets(before(q), lead), k_at = broadcast_offsets(before(k), lead), v_at = broadcast_offsets(before(v), lead);
+  std::vector<int64_t> q_at = broadcast_offsets(before(q), lead), k_at = broadcast_offsets(before(k), lead),
+                       v_at = broadcast_offsets(before(v), lead);
   int64_t rows = q.shape[q.shape.size() - 2], depth = q.shape.back();
   int64_t columns = k.shape[k.shape.size() - 2], width = v.shape.back();
   std::vector<Mask> masks = masks_of(mask, lead);
@@ -227,7 +241,8 @@ Result<void> ref_attention(const Node& node, std::span<const Tensor* const> in, 
     gemm(rows, columns, depth, {queries, depth, 1}, MatrixView{keys, 1, depth}, s, columns);
     mask_scores(masks[i], node.flag(Key::Causal), rows, columns, scale, s);
     if (columns > 0) softmax(s, s, rows, columns, false, true);
-    gemm(rows, width, columns, {s, columns, 1}, MatrixView{values, width, 1}, out[0].as<float>().data() + at * rows * width, width);
+    gemm(rows, width, columns, {s, columns, 1}, MatrixView{values, width, 1},
+         out[0].as<float>().data() + at * rows * width, width);
   }
   return {};
 }

@@ -53,10 +53,12 @@ Result<std::vector<Type>> infer(const Graph& graph, const Node& node) {
   auto count = static_cast<int>(node.inputs.size());
   if (count < row.min_inputs || (row.max_inputs >= 0 && count > row.max_inputs))
     return error("{} takes {} to {} operands, not {}", name_of(node.op), row.min_inputs, row.max_inputs, count);
-  // Optional operands are the last ones; batch_norm's scale and offset and what an opaque kernel takes are the exceptions.
+  // Optional operands are the last ones; batch_norm's scale and offset and what an opaque kernel takes are the
+  // exceptions.
   for (int i = 0; i < std::max(row.min_inputs, row.max_inputs < 0 ? count : 0); ++i) {
     bool optional = node.op == Op::Opaque || (node.op == Op::BatchNorm && (i == 1 || i == 2));
-    if (!optional && !has_input(node, static_cast<size_t>(i))) return error("{} lacks its operand {}", name_of(node.op), i);
+    if (!optional && !has_input(node, static_cast<size_t>(i)))
+      return error("{} lacks its operand {}", name_of(node.op), i);
   }
   return row.infer(graph, node);
 }

@@ -1,5 +1,5 @@
-// What the core operators mean: their traits, shape and type inference, quantization policy and float kernel, one OpInfo per op.
-// The float kernel is the definition; constant folding, calibration and tests share it.
+// What the core operators mean: their traits, shape and type inference, quantization policy and float kernel, one
+// OpInfo per op. The float kernel is the definition; constant folding, calibration and tests share it.
 #pragma once
 
 #include <cstring>
@@ -17,17 +17,18 @@ enum class Policy : uint8_t {
   SameAsInput,   // data movement: the result has the input's scale and zero point, by construction
   OwnRange,      // the result's range is measured
   FixedRange,    // the result's range is known from the math (softmax, sigmoid, tanh)
-  Accumulate32,  // multiply-accumulate: int32 inside, weights per channel, bias at s_x * s_w; the result's range is measured
+  Accumulate32,  // multiply-accumulate: int32 inside, weights per channel, bias at s_x * s_w; the result's range is
+                 // measured
   Table,         // a function of one value: a lookup table, the result's range is measured
   KeepFloat,     // not quantized: integer, boolean or opaque
 };
 
 struct Traits {
-  bool movement = false;      // moves elements without changing them
-  bool elementwise = false;   // result[i] depends on operands[i] (after broadcasting) alone
-  bool reduction = false;     // over attribute axes (or axis), keepdim
-  bool fuses_clamp = false;   // may carry act_min / act_max
-  bool composite = false;     // legalize expands it
+  bool movement = false;     // moves elements without changing them
+  bool elementwise = false;  // result[i] depends on operands[i] (after broadcasting) alone
+  bool reduction = false;    // over attribute axes (or axis), keepdim
+  bool fuses_clamp = false;  // may carry act_min / act_max
+  bool composite = false;    // legalize expands it
 };
 
 // The bytes of a tensor: aligned for vector units and not cleared, because a kernel writes every element of its result.
@@ -67,12 +68,17 @@ struct Tensor {
   Storage data;
 
   template <typename T>
-  std::span<T> as() { return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)}; }
+  std::span<T> as() {
+    return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
+  }
   template <typename T>
-  std::span<const T> as() const { return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)}; }
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
+  }
 };
 
-// Result types from the operands' types and the attributes; quantization of the operands is ignored except by data movement.
+// Result types from the operands' types and the attributes; quantization of the operands is ignored except by data
+// movement.
 using InferFn = Result<std::vector<Type>> (*)(const Graph&, const Node&);
 // inputs[i] is null where the optional input is absent. results come allocated with the inferred types.
 using KernelFn = Result<void> (*)(const Node&, std::span<const Tensor* const> inputs, std::span<Tensor> results);
@@ -95,29 +101,34 @@ Result<std::vector<Type>> infer(const Graph& graph, const Node& node);
 // Float execution of one node. Quantized constants must have been dequantized by the caller (to_tensor does).
 Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results);
 
-// Executes the whole graph in float: quantized types are honoured by quantizing and dequantizing each result (fake quantization), so
-// the same function is the float reference of a float graph and the q/dq reference of a quantized one.
+// Executes the whole graph in float: quantized types are honoured by quantizing and dequantizing each result (fake
+// quantization), so the same function is the float reference of a float graph and the q/dq reference of a quantized
+// one.
 using Observer = void (*)(void* context, ValueId value, const Tensor& tensor);
-Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, Observer observer = nullptr, void* context = nullptr);
+Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, Observer observer = nullptr,
+                                    void* context = nullptr);
 
 // The same, with an observer that also sees the values inside the bodies of control flow, each time a body runs.
 using GraphObserver = void (*)(void* context, const Graph& graph, ValueId value, const Tensor& tensor);
-Result<std::vector<Tensor>> execute_observed(const Graph& graph, std::span<const Tensor> inputs, GraphObserver observer, void* context);
+Result<std::vector<Tensor>> execute_observed(const Graph& graph, std::span<const Tensor> inputs, GraphObserver observer,
+                                             void* context);
 
 // A constant as a tensor (dequantized when its type is quantized), and back.
 Tensor to_tensor(const Value& constant);
 Tensor make_tensor(DType dtype, Shape shape);
 double real_at(const Value& constant, int64_t index);  // one element of a constant, dequantized
 
-// Constants made from others. quantize_constant: the codes of a float constant in `type`. fold: the result of a single-result node whose
-// operands are all constants; data movement moves the stored codes, everything else computes in float and quantizes. Null: not foldable.
+// Constants made from others. quantize_constant: the codes of a float constant in `type`. fold: the result of a
+// single-result node whose operands are all constants; data movement moves the stored codes, everything else computes
+// in float and quantizes. Null: not foldable.
 ValueId quantize_constant(Graph& graph, ValueId constant, const Type& type);
 std::optional<ValueId> fold(Graph& graph, const Node& node);
 
 // q = clamp(round_half_even(x * (1 / scale)) + zero_point), as torch's quantize_per_tensor does it in float32.
 int64_t quantize_value(float x, double scale, int64_t zero_point, int64_t qmin, int64_t qmax);
 
-// Whole tensors, per tensor or per channel: to the codes of a quantized type (in its byte layout), back to reals, and both in place.
+// Whole tensors, per tensor or per channel: to the codes of a quantized type (in its byte layout), back to reals, and
+// both in place.
 Result<Buffer> quantize(const Tensor& tensor, const Type& type);
 Tensor dequantize(Bytes codes, const Type& type);
 void fake_quantize(Tensor& tensor, const Type& type);

@@ -1,6 +1,7 @@
-// ops_tool FOLDER [repeat [threads]]: for every FOLDER/NAME.ir, checks that inference gives the types the text states, executes the graph in float on
-// FOLDER/NAME.in0.npy, ... and writes FOLDER/NAME.out0.npy, ...; what goes wrong is said in FOLDER/NAME.error. With `repeat`, prints the
-// best of that many processor times (a busy machine does not change those). For test/test_ops.py, which computes the same with PyTorch.
+// ops_tool FOLDER [repeat [threads]]: for every FOLDER/NAME.ir, checks that inference gives the types the text states,
+// executes the graph in float on FOLDER/NAME.in0.npy, ... and writes FOLDER/NAME.out0.npy, ...; what goes wrong is said
+// in FOLDER/NAME.error. With `repeat`, prints the best of that many processor times (a busy machine does not change
+// those). For test/test_ops.py, which computes the same with PyTorch.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,10 +21,12 @@ Result<void> check_inference(const Graph& graph) {
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     TRY_ASSIGN(std::vector<Type> types, infer(graph, node));
-    if (types.size() != node.outputs.size()) return error("{} has {} results, inference {}", node.name, node.outputs.size(), types.size());
+    if (types.size() != node.outputs.size())
+      return error("{} has {} results, inference {}", node.name, node.outputs.size(), types.size());
     for (size_t i = 0; i < types.size(); ++i)
       if (types[i] != graph.type(node.outputs[i]))
-        return error("{} is stated as {} and inferred as {}", name_of(node.op), to_text(graph.type(node.outputs[i])), to_text(types[i]));
+        return error("{} is stated as {} and inferred as {}", name_of(node.op), to_text(graph.type(node.outputs[i])),
+                     to_text(types[i]));
     for (const auto& body : node.bodies) TRY(check_inference(*body));
   }
   return {};

@@ -1,4 +1,5 @@
-// Pooling and resampling. Averages and interpolations stay within their input's range, so all of them share its quantization.
+// Pooling and resampling. Averages and interpolations stay within their input's range, so all of them share its
+// quantization.
 #include "ops/infer.h"
 #include "ops/ref.h"
 #include "ops/rows.h"
@@ -14,11 +15,13 @@ Result<Types> infer_pool(const Graph& graph, const Node& node) {
   TRY_ASSIGN(const Ints* kernel, ints_attr(node, Key::Kernel, static_cast<int64_t>(layout.space.size())));
   TRY_ASSIGN(Windows windows, windows_of(node, layout.space, *kernel));
   for (size_t i = 0; i < kernel->size(); ++i)
-    if (windows.before[i] >= (*kernel)[i] * windows.dilation[i] || windows.after[i] >= (*kernel)[i] * windows.dilation[i])
-      return error("{} with kernel {} has padding as large as its window: some windows would see nothing", name_of(node.op),
-                   to_text(*kernel));
+    if (windows.before[i] >= (*kernel)[i] * windows.dilation[i] ||
+        windows.after[i] >= (*kernel)[i] * windows.dilation[i])
+      return error("{} with kernel {} has padding as large as its window: some windows would see nothing",
+                   name_of(node.op), to_text(*kernel));
   TRY(count_windows(node, windows, node.flag(Key::CeilMode)));
-  if (node.op == Op::AvgPool && !is_float(real_dtype(x))) return error("avg_pool works on floats, not on {}", to_text(x));
+  if (node.op == Op::AvgPool && !is_float(real_dtype(x)))
+    return error("avg_pool works on floats, not on {}", to_text(x));
   layout.space = windows.out;
   TRY_ASSIGN(Types types, one(node, real_dtype(x), shape_of(layout)));
   carry_quantization(x, types[0]);
@@ -32,7 +35,8 @@ Result<Types> infer_adaptive_pool(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < size->size(); ++i)
     if ((*size)[i] < 1 || layout.space[i] < 1)
       return error("{} of {} to size {}: sizes must be at least 1", name_of(node.op), to_text(x.shape), to_text(*size));
-  if (node.op == Op::AdaptiveAvgPool && !is_float(real_dtype(x))) return error("adaptive_avg_pool works on floats, not on {}", to_text(x));
+  if (node.op == Op::AdaptiveAvgPool && !is_float(real_dtype(x)))
+    return error("adaptive_avg_pool works on floats, not on {}", to_text(x));
   layout.space = *size;
   TRY_ASSIGN(Types types, one(node, real_dtype(x), shape_of(layout)));
   carry_quantization(x, types[0]);
@@ -48,13 +52,15 @@ Result<Types> infer_resize(const Graph& graph, const Node& node) {
   if (mode != "nearest" && mode != "bilinear") return error("resize has no mode {}", mode);
   if (node.has(Key::Scales)) {
     const Doubles* scales = std::get_if<Doubles>(node.attrs.find(Key::Scales));
-    if (!scales || static_cast<int64_t>(scales->size()) != dims) return error("resize of {} needs {} scales", to_text(x.shape), dims);
+    if (!scales || static_cast<int64_t>(scales->size()) != dims)
+      return error("resize of {} needs {} scales", to_text(x.shape), dims);
   }
   for (size_t i = 0; i < size->size(); ++i)
     if ((*size)[i] < 1 || layout.space[i] < 1)
       return error("resize of {} to size {}: sizes must be at least 1", to_text(x.shape), to_text(*size));
   layout.space = *size;
-  if (mode == "bilinear" && !is_float(real_dtype(x))) return error("bilinear resize works on floats, not on {}", to_text(x));
+  if (mode == "bilinear" && !is_float(real_dtype(x)))
+    return error("bilinear resize works on floats, not on {}", to_text(x));
   TRY_ASSIGN(Types types, one(node, real_dtype(x), shape_of(layout)));
   carry_quantization(x, types[0]);
   return types;

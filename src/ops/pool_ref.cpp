@@ -12,7 +12,8 @@ namespace swoop {
 
 namespace {
 
-// The elements [first, last) in steps that one output index covers along one dim, and how many there would be with padding.
+// The elements [first, last) in steps that one output index covers along one dim, and how many there would be with
+// padding.
 struct Range {
   int64_t first = 0;
   int64_t last = 0;
@@ -64,7 +65,8 @@ void each_window(const Tensor& x, Tensor& out, const Ranges& rows, const Ranges&
 
 template <typename T>
 T largest(const T* plane, int64_t width, const Range& rows, const Range& columns) {
-  T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+  T best =
+      std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
   for (int64_t y = rows.first; y < rows.last; y += rows.step)
     for (int64_t x = columns.first; x < columns.last; x += columns.step) {
       T value = plane[y * width + x];
@@ -139,7 +141,8 @@ std::vector<Tap> resize_taps(int64_t in, int64_t out, double scale, bool linear,
       taps.push_back({at, at, 0});
       continue;
     }
-    float position = align_corners ? ratio * static_cast<float>(o) : std::max(0.0f, ratio * (static_cast<float>(o) + 0.5f) - 0.5f);
+    float position =
+        align_corners ? ratio * static_cast<float>(o) : std::max(0.0f, ratio * (static_cast<float>(o) + 0.5f) - 0.5f);
     auto low = std::min(static_cast<int64_t>(position), in - 1);
     taps.push_back({low, std::min(low + 1, in - 1), std::clamp(position - static_cast<float>(low), 0.0f, 1.0f)});
   }
@@ -172,9 +175,12 @@ Result<void> resize(const Node& node, const Tensor& x, Tensor& out) {
     });
   };
   auto pick = [](const auto* low, const auto*, const Tap&, const Tap& c) { return low[c.low]; };
-  if (x.dtype == DType::I64) sample(int64_t{}, pick);
-  else if (x.dtype == DType::Bool) sample(uint8_t{}, pick);
-  else if (!linear) sample(float{}, pick);
+  if (x.dtype == DType::I64)
+    sample(int64_t{}, pick);
+  else if (x.dtype == DType::Bool)
+    sample(uint8_t{}, pick);
+  else if (!linear)
+    sample(float{}, pick);
   else
     sample(float{}, [](const float* low, const float* high, const Tap& r, const Tap& c) {
       float top = low[c.low] * (1 - c.weight) + low[c.high] * c.weight;

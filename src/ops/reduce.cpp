@@ -28,7 +28,9 @@ Result<Shape> reduced_shape(const Node& node, const Shape& shape, const Ints& ax
   return result;
 }
 
-bool needs_elements(Op op) { return op == Op::ReduceMax || op == Op::ReduceMin || op == Op::ArgMax || op == Op::ArgMin; }
+bool needs_elements(Op op) {
+  return op == Op::ReduceMax || op == Op::ReduceMin || op == Op::ArgMax || op == Op::ArgMin;
+}
 
 Result<DType> reduced_dtype(const Node& node, const Type& x) {
   DType dtype = real_dtype(x);
@@ -36,7 +38,8 @@ Result<DType> reduced_dtype(const Node& node, const Type& x) {
   if (node.op == Op::ArgMax || node.op == Op::ArgMin) return DType::I64;
   if (node.op == Op::ReduceMax || node.op == Op::ReduceMin) return dtype;
   if (is_float(dtype)) return dtype;
-  if (node.op == Op::Mean || node.op == Op::Var) return error("{} works on floats, not on {}", name_of(node.op), to_text(x));
+  if (node.op == Op::Mean || node.op == Op::Var)
+    return error("{} works on floats, not on {}", name_of(node.op), to_text(x));
   return DType::I64;
 }
 
@@ -51,8 +54,10 @@ Result<Types> infer_reduction(const Graph& graph, const Node& node) {
     axes = *given;
   }
   TRY_ASSIGN(Shape shape, reduced_shape(node, x.shape, axes));
-  if (needs_elements(node.op) && std::any_of(axes.begin(), axes.end(), [&](int64_t a) { return x.shape[static_cast<size_t>(a)] == 0; }))
-    return error("{} over axes {} of {}: there is no element to choose", name_of(node.op), to_text(axes), to_text(x.shape));
+  if (needs_elements(node.op) &&
+      std::any_of(axes.begin(), axes.end(), [&](int64_t a) { return x.shape[static_cast<size_t>(a)] == 0; }))
+    return error("{} over axes {} of {}: there is no element to choose", name_of(node.op), to_text(axes),
+                 to_text(x.shape));
   TRY_ASSIGN(DType dtype, reduced_dtype(node, x));
   TRY_ASSIGN(Types types, one(node, dtype, std::move(shape)));
   if (node.op == Op::ReduceMax || node.op == Op::ReduceMin) carry_quantization(x, types[0]);

@@ -1,5 +1,5 @@
-// Reductions. The operand is seen as [outer, length, inner] with the reduced dims in the middle; dims that are not neighbours are first
-// brought to the end.
+// Reductions. The operand is seen as [outer, length, inner] with the reduced dims in the middle; dims that are not
+// neighbours are first brought to the end.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -39,9 +39,12 @@ const Tensor& blocks_of(const Tensor& x, Ints axes, Blocks& blocks, Tensor& spac
   }
   for (int64_t i = 0; i < static_cast<int64_t>(source->shape.size()); ++i) {
     int64_t size = source->shape[static_cast<size_t>(i)];
-    if (axes.empty() || i < axes.front()) blocks.outer *= size;
-    else if (i > axes.back()) blocks.inner *= size;
-    else blocks.length *= size;
+    if (axes.empty() || i < axes.front())
+      blocks.outer *= size;
+    else if (i > axes.back())
+      blocks.inner *= size;
+    else
+      blocks.length *= size;
   }
   return *source;
 }
@@ -58,22 +61,25 @@ void fold_blocks(const Tensor& x, const Blocks& blocks, Tensor& out, Acc start, 
       std::fill(sums.begin(), sums.end(), start);
       const T* row = from + o * blocks.length * blocks.inner;
       for (int64_t l = 0; l < blocks.length; ++l, row += blocks.inner)
-        for (int64_t i = 0; i < blocks.inner; ++i) sums[static_cast<size_t>(i)] = step(sums[static_cast<size_t>(i)], row[i]);
+        for (int64_t i = 0; i < blocks.inner; ++i)
+          sums[static_cast<size_t>(i)] = step(sums[static_cast<size_t>(i)], row[i]);
       for (int64_t i = 0; i < blocks.inner; ++i) to[o * blocks.inner + i] = finish(sums[static_cast<size_t>(i)]);
     }
   });
 }
 
 SWOOP_CLONES void sum_rows(const float* x, int64_t rows, int64_t length, float divisor, float* out) {
-  for (int64_t r = 0; r < rows; ++r) out[r] = static_cast<float>(sum_of(x + r * length, length) / static_cast<double>(divisor));
+  for (int64_t r = 0; r < rows; ++r)
+    out[r] = static_cast<float>(sum_of(x + r * length, length) / static_cast<double>(divisor));
 }
 
 void sum_floats(const Tensor& x, const Blocks& blocks, double divisor, Tensor& out) {
   if (blocks.inner == 1) {
-    parallel_for(static_cast<size_t>(blocks.outer), kGrain / static_cast<size_t>(std::max<int64_t>(1, blocks.length)) + 1,
-                 [&](size_t first, size_t last) {
-                   sum_rows(x.as<float>().data() + static_cast<int64_t>(first) * blocks.length, static_cast<int64_t>(last - first),
-                            blocks.length, static_cast<float>(divisor), out.as<float>().data() + first);
+    parallel_for(static_cast<size_t>(blocks.outer),
+                 kGrain / static_cast<size_t>(std::max<int64_t>(1, blocks.length)) + 1, [&](size_t first, size_t last) {
+                   sum_rows(x.as<float>().data() + static_cast<int64_t>(first) * blocks.length,
+                            static_cast<int64_t>(last - first), blocks.length, static_cast<float>(divisor),
+                            out.as<float>().data() + first);
                  });
     return;
   }
@@ -94,13 +100,15 @@ void variance(const Tensor& x, const Blocks& blocks, double correction, Tensor& 
       const float* rows = from + o * blocks.length * blocks.inner;
       std::fill(mean.begin(), mean.end(), 0.0);
       std::fill(squares.begin(), squares.end(), 0.0);
-      for (int64_t j = 0; j < blocks.length * blocks.inner; ++j) mean[static_cast<size_t>(j % blocks.inner)] += static_cast<double>(rows[j]);
+      for (int64_t j = 0; j < blocks.length * blocks.inner; ++j)
+        mean[static_cast<size_t>(j % blocks.inner)] += static_cast<double>(rows[j]);
       for (double& m : mean) m /= static_cast<double>(blocks.length);
       for (int64_t j = 0; j < blocks.length * blocks.inner; ++j) {
         double distance = static_cast<double>(rows[j]) - mean[static_cast<size_t>(j % blocks.inner)];
         squares[static_cast<size_t>(j % blocks.inner)] += distance * distance;
       }
-      for (int64_t i = 0; i < blocks.inner; ++i) to[o * blocks.inner + i] = static_cast<float>(squares[static_cast<size_t>(i)] / degrees);
+      for (int64_t i = 0; i < blocks.inner; ++i)
+        to[o * blocks.inner + i] = static_cast<float>(squares[static_cast<size_t>(i)] / degrees);
     }
   });
 }
@@ -112,33 +120,45 @@ void extremum(const Tensor& x, const Blocks& blocks, bool largest, Tensor& out) 
   T low = kInfinite ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
   T high = kInfinite ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   if (largest)
-    fold_blocks<T, T>(x, blocks, out, low, [](T best, T v) { return v > best || v != v ? v : best; }, keep);
+    fold_blocks<T, T>(
+        x, blocks, out, low, [](T best, T v) { return v > best || v != v ? v : best; }, keep);
   else
-    fold_blocks<T, T>(x, blocks, out, high, [](T best, T v) { return v < best || v != v ? v : best; }, keep);
+    fold_blocks<T, T>(
+        x, blocks, out, high, [](T best, T v) { return v < best || v != v ? v : best; }, keep);
 }
 
 template <typename T>
 void any_or_all(const Tensor& x, const Blocks& blocks, bool all, Tensor& out) {
   auto keep = [](uint8_t v) { return v; };
   if (all)
-    fold_blocks<T, uint8_t>(x, blocks, out, uint8_t{1}, [](uint8_t so_far, T v) { return static_cast<uint8_t>(so_far & (v != T{0})); }, keep);
+    fold_blocks<T, uint8_t>(
+        x, blocks, out, uint8_t{1}, [](uint8_t so_far, T v) { return static_cast<uint8_t>(so_far & (v != T{0})); },
+        keep);
   else
-    fold_blocks<T, uint8_t>(x, blocks, out, uint8_t{0}, [](uint8_t so_far, T v) { return static_cast<uint8_t>(so_far | (v != T{0})); }, keep);
+    fold_blocks<T, uint8_t>(
+        x, blocks, out, uint8_t{0}, [](uint8_t so_far, T v) { return static_cast<uint8_t>(so_far | (v != T{0})); },
+        keep);
 }
 
 template <typename Body>
 void with_elements(const Tensor& tensor, Body body) {
-  if (tensor.dtype == DType::F32) body(float{});
-  else if (tensor.dtype == DType::I64) body(int64_t{});
-  else body(uint8_t{});
+  if (tensor.dtype == DType::F32)
+    body(float{});
+  else if (tensor.dtype == DType::I64)
+    body(int64_t{});
+  else
+    body(uint8_t{});
 }
 
 void reduce_integers(Op op, const Tensor& x, const Blocks& blocks, Tensor& out) {
   auto finish = [](uint64_t v) { return static_cast<int64_t>(v); };
   if (op == Op::Sum)
-    fold_blocks<int64_t, int64_t>(x, blocks, out, uint64_t{0}, [](uint64_t sum, int64_t v) { return sum + static_cast<uint64_t>(v); }, finish);
+    fold_blocks<int64_t, int64_t>(
+        x, blocks, out, uint64_t{0}, [](uint64_t sum, int64_t v) { return sum + static_cast<uint64_t>(v); }, finish);
   else
-    fold_blocks<int64_t, int64_t>(x, blocks, out, uint64_t{1}, [](uint64_t product, int64_t v) { return product * static_cast<uint64_t>(v); }, finish);
+    fold_blocks<int64_t, int64_t>(
+        x, blocks, out, uint64_t{1}, [](uint64_t product, int64_t v) { return product * static_cast<uint64_t>(v); },
+        finish);
 }
 
 }  // namespace
@@ -213,8 +233,10 @@ Result<void> ref_cumsum(const Node& node, std::span<const Tensor* const> in, std
         }
       }
   };
-  if (out[0].dtype == DType::F32) run(float{}, 0.0);
-  else run(int64_t{}, uint64_t{0});
+  if (out[0].dtype == DType::F32)
+    run(float{}, 0.0);
+  else
+    run(int64_t{}, uint64_t{0});
   return {};
 }
 

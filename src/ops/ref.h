@@ -1,5 +1,5 @@
-// The float kernels: the definition of the operators. Inputs have passed inference; what only the data can get wrong (an index, a division of
-// integers by zero) comes back as an Error.
+// The float kernels: the definition of the operators. Inputs have passed inference; what only the data can get wrong
+// (an index, a division of integers by zero) comes back as an Error.
 #pragma once
 
 #include "ops/ops.h"

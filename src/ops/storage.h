@@ -1,5 +1,6 @@
-// Large blocks that tensors let go are kept for the tensors that follow, as long as a StorageReuse lives in this thread. Fresh memory is
-// slow: the kernel clears every page of it (whisper-tiny's encoder asks for 54 MB twelve times).
+// Large blocks that tensors let go are kept for the tensors that follow, as long as a StorageReuse lives in this
+// thread. Fresh memory is slow: the kernel clears every page of it (whisper-tiny's encoder asks for 54 MB twelve
+// times).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ class StorageReuse {
   StorageReuse(const StorageReuse&) = delete;
   StorageReuse& operator=(const StorageReuse&) = delete;
 
-  static std::byte* take(size_t size);           // from the innermost one of this thread, or new
+  static std::byte* take(size_t size);  // from the innermost one of this thread, or new
   static void give(std::byte* bytes, size_t size);
 
  private:

@@ -1,4 +1,5 @@
-// Tensors of float execution: from constants and back to the range of a type, quantization as PyTorch's q/dq reference computes it.
+// Tensors of float execution: from constants and back to the range of a type, quantization as PyTorch's q/dq reference
+// computes it.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -51,7 +52,8 @@ size_t channel_at(const Type& type, int64_t index) {
 }
 
 float dequantized(int64_t q, const Quant& quant, size_t channel) {
-  return (static_cast<float>(q) - static_cast<float>(quant.zero_point[channel])) * static_cast<float>(quant.scale[channel]);
+  return (static_cast<float>(q) - static_cast<float>(quant.zero_point[channel])) *
+         static_cast<float>(quant.scale[channel]);
 }
 
 // Calls body(first, last, channel) on the runs of elements that share a scale.
@@ -72,8 +74,10 @@ void convert_elements(const Tensor& in, Tensor& out) {
   for (size_t i = 0; i < to.size(); ++i) {
     if constexpr (std::is_same_v<To, uint8_t>)
       to[i] = from[i] != From{0};
-    else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, int64_t>)  // out of range is undefined in C++ and in PyTorch
-      to[i] = std::isfinite(from[i]) && std::fabs(from[i]) < 9.2e18f ? static_cast<int64_t>(from[i]) : std::numeric_limits<int64_t>::min();
+    else if constexpr (std::is_same_v<From, float> &&
+                       std::is_same_v<To, int64_t>)  // out of range is undefined in C++ and in PyTorch
+      to[i] = std::isfinite(from[i]) && std::fabs(from[i]) < 9.2e18f ? static_cast<int64_t>(from[i])
+                                                                     : std::numeric_limits<int64_t>::min();
     else
       to[i] = static_cast<To>(from[i]);
   }
@@ -84,7 +88,8 @@ void convert_elements(const Tensor& in, Tensor& out) {
 Result<void> check_memory(const Node& node, const Shape& shape, DType dtype) {
   TRY(check_shape(node, shape));
   int64_t bytes = element_count(shape) * static_cast<int64_t>(byte_size(dtype));
-  if (bytes > kMaxBytes) return error("{} needs an array of shape {}, {} bytes, to be computed", name_of(node.op), to_text(shape), bytes);
+  if (bytes > kMaxBytes)
+    return error("{} needs an array of shape {}, {} bytes, to be computed", name_of(node.op), to_text(shape), bytes);
   return {};
 }
 
@@ -94,7 +99,8 @@ DType execution_dtype(const Type& type) {
 }
 
 Tensor make_tensor(DType dtype, Shape shape) {
-  CHECK(dtype == DType::F32 || dtype == DType::I64 || dtype == DType::Bool, "{} is not an execution type", name_of(dtype));
+  CHECK(dtype == DType::F32 || dtype == DType::I64 || dtype == DType::Bool, "{} is not an execution type",
+        name_of(dtype));
   auto bytes = static_cast<size_t>(element_count(shape)) * byte_size(dtype);
   return Tensor{dtype, std::move(shape), Storage(bytes)};
 }
@@ -104,8 +110,8 @@ Tensor to_tensor(const Value& constant) {
   Tensor tensor = make_tensor(execution_dtype(type), type.shape);
   int64_t count = element_count(type.shape);
   const std::byte* data = constant.data.data();
-  CHECK(constant.data.size() == static_cast<size_t>(count) * byte_size(type.dtype), "constant {} has {} bytes for {}", constant.name,
-        constant.data.size(), to_text(type));
+  CHECK(constant.data.size() == static_cast<size_t>(count) * byte_size(type.dtype), "constant {} has {} bytes for {}",
+        constant.name, constant.data.size(), to_text(type));
   if (count == 0) return tensor;
   if (type.quantized()) {
     float* to = tensor.as<float>().data();
@@ -155,7 +161,9 @@ void fake_quantize(Tensor& tensor, const Type& type) {
   each_channel_run(type, element_count(type.shape), [&](int64_t first, int64_t last, size_t channel) {
     if (!narrow) {
       for (int64_t i = first; i < last; ++i)
-        data[i] = dequantized(quantize_value(data[i], quant.scale[channel], quant.zero_point[channel], quant.qmin, quant.qmax), quant, channel);
+        data[i] = dequantized(
+            quantize_value(data[i], quant.scale[channel], quant.zero_point[channel], quant.qmin, quant.qmax), quant,
+            channel);
       return;
     }
     auto inverse = static_cast<float>(1.0 / quant.scale[channel]);
@@ -199,9 +207,14 @@ void convert(const Tensor& in, Tensor& out) {
     out.data = in.data;
     return;
   }
-  if (in.dtype == DType::F32) return out.dtype == DType::I64 ? convert_elements<float, int64_t>(in, out) : convert_elements<float, uint8_t>(in, out);
-  if (in.dtype == DType::I64) return out.dtype == DType::F32 ? convert_elements<int64_t, float>(in, out) : convert_elements<int64_t, uint8_t>(in, out);
-  return out.dtype == DType::F32 ? convert_elements<uint8_t, float>(in, out) : convert_elements<uint8_t, int64_t>(in, out);
+  if (in.dtype == DType::F32)
+    return out.dtype == DType::I64 ? convert_elements<float, int64_t>(in, out)
+                                   : convert_elements<float, uint8_t>(in, out);
+  if (in.dtype == DType::I64)
+    return out.dtype == DType::F32 ? convert_elements<int64_t, float>(in, out)
+                                   : convert_elements<int64_t, uint8_t>(in, out);
+  return out.dtype == DType::F32 ? convert_elements<uint8_t, float>(in, out)
+                                 : convert_elements<uint8_t, int64_t>(in, out);
 }
 
 Tensor as_dtype(const Tensor& in, DType dtype) {

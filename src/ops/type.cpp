@@ -18,8 +18,8 @@ Result<Types> infer_quantize(const Graph& graph, const Node& node) {
   if (!is_float(real_dtype(x))) return error("quantize works on floats, not on {}", to_text(x));
   type.shape = x.shape;
   const Quant& quant = *type.quant;
-  if (quant.per_channel() &&
-      (quant.axis >= type.rank() || type.shape[static_cast<size_t>(quant.axis)] != static_cast<int64_t>(quant.scale.size())))
+  if (quant.per_channel() && (quant.axis >= type.rank() ||
+                              type.shape[static_cast<size_t>(quant.axis)] != static_cast<int64_t>(quant.scale.size())))
     return error("quantize has {} scales along axis {} of {}", quant.scale.size(), quant.axis, to_text(type.shape));
   return Types{std::move(type)};
 }

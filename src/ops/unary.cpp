@@ -39,14 +39,14 @@ float inverse_erf(float value) {
 }
 
 // One struct per function: the scalar, and the loop over an array.
-#define UNARY(name, expression)                                                                                     \
-  struct Unary_##name {                                                                                             \
+#define UNARY(name, expression)                                                                                       \
+  struct Unary_##name {                                                                                               \
     static inline float scalar([[maybe_unused]] float x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) { \
-      return expression;                                                                                            \
-    }                                                                                                               \
-    SWOOP_CLONES static void map(const float* in, float* out, size_t count, float alpha, float beta) {              \
-      for (size_t i = 0; i < count; ++i) out[i] = scalar(in[i], alpha, beta);                                       \
-    }                                                                                                               \
+      return expression;                                                                                              \
+    }                                                                                                                 \
+    SWOOP_CLONES static void map(const float* in, float* out, size_t count, float alpha, float beta) {                \
+      for (size_t i = 0; i < count; ++i) out[i] = scalar(in[i], alpha, beta);                                         \
+    }                                                                                                                 \
   };
 #include "ops/unary.def"
 #undef UNARY
@@ -78,10 +78,13 @@ UnaryFn unary_function(std::string_view fn) {
 void map_unary(std::string_view fn, float alpha, float beta, std::span<const float> in, std::span<float> out) {
   const Row* row = find_row(fn);
   CHECK(row, "unary has no function {}", fn);
-  parallel_for(in.size(), kGrain, [&](size_t first, size_t last) { row->map(in.data() + first, out.data() + first, last - first, alpha, beta); });
+  parallel_for(in.size(), kGrain, [&](size_t first, size_t last) {
+    row->map(in.data() + first, out.data() + first, last - first, alpha, beta);
+  });
 }
 
-SWOOP_CLONES void fake_quantize_run(float* data, size_t count, float inverse, float scale, float zero, float low, float high) {
+SWOOP_CLONES void fake_quantize_run(float* data, size_t count, float inverse, float scale, float zero, float low,
+                                    float high) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding and taking it away rounds half to even
   for (size_t i = 0; i < count; ++i) {
     float x = data[i] * inverse;

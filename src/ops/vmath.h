@@ -1,5 +1,6 @@
-// exp, tanh and erf as straight-line float code, which compilers vectorise and which gives the same bits on every machine (libm's do not).
-// Relative error at most 3e-7 over all floats (kernel_test.cpp). Coefficients: minimax fits in relative error, made for this file.
+// exp, tanh and erf as straight-line float code, which compilers vectorise and which gives the same bits on every
+// machine (libm's do not). Relative error at most 3e-7 over all floats (kernel_test.cpp). Coefficients: minimax fits in
+// relative error, made for this file.
 #pragma once
 
 #include <bit>
@@ -8,7 +9,8 @@
 
 namespace swoop::vmath {
 
-// exp(x) = 2^n * exp(r) with r = x - n ln 2 in +-0.347; n in two factors so that results beyond normal floats come out right.
+// exp(x) = 2^n * exp(r) with r = x - n ln 2 in +-0.347; n in two factors so that results beyond normal floats come out
+// right.
 inline float exp(float x) {
   float bounded = x < -104.0f ? -104.0f : x;
   bounded = bounded > 89.0f ? 89.0f : bounded;

@@ -3,14 +3,15 @@
 namespace swoop {
 
 namespace {
-constexpr int64_t kMaxWindow = int64_t{1} << 31;  // kernels, strides, paddings: keeps the arithmetic below far from overflow
+constexpr int64_t kMaxWindow = int64_t{1}
+                               << 31;  // kernels, strides, paddings: keeps the arithmetic below far from overflow
 }
 
 Result<Layout> layout_of(const Node& node, const Shape& shape, int min_space, int max_space) {
   int rank = static_cast<int>(shape.size());
   if (rank < 2 + min_space || rank > 2 + max_space)
-    return error("{} takes an operand with {} to {} dims (batch, channels, space), not {}", name_of(node.op), 2 + min_space,
-                 2 + max_space, to_text(shape));
+    return error("{} takes an operand with {} to {} dims (batch, channels, space), not {}", name_of(node.op),
+                 2 + min_space, 2 + max_space, to_text(shape));
   Layout layout;
   layout.channels_last = node.flag(Key::ChannelsLast);
   layout.batch = shape[0];
@@ -49,12 +50,14 @@ Result<Windows> windows_of(const Node& node, const Shape& space, const Shape& ke
     windows.before.push_back((*padding)[2 * i]);
     windows.after.push_back((*padding)[2 * i + 1]);
     auto sane = [](int64_t value, int64_t least) { return value >= least && value <= kMaxWindow; };
-    if (!sane(kernel[i], 1) || !sane(windows.stride[i], 1) || !sane(windows.dilation[i], 1) || !sane(windows.before[i], 0) ||
-        !sane(windows.after[i], 0) || !sane(space[i], 0))
-      return error("{} with kernel {}, stride {}, dilation {}, padding {} over {}: kernel, stride and dilation are at least 1, padding at "
-                   "least 0",
-                   name_of(node.op), to_text(kernel), to_text(windows.stride), to_text(windows.dilation), to_text(*padding),
-                   to_text(space));
+    if (!sane(kernel[i], 1) || !sane(windows.stride[i], 1) || !sane(windows.dilation[i], 1) ||
+        !sane(windows.before[i], 0) || !sane(windows.after[i], 0) || !sane(space[i], 0))
+      return error(
+          "{} with kernel {}, stride {}, dilation {}, padding {} over {}: kernel, stride and dilation are at least 1, "
+          "padding at "
+          "least 0",
+          name_of(node.op), to_text(kernel), to_text(windows.stride), to_text(windows.dilation), to_text(*padding),
+          to_text(space));
   }
   return windows;
 }
@@ -65,8 +68,8 @@ Result<void> count_windows(const Node& node, Windows& windows, bool ceil_mode) {
     int64_t padded = windows.in[i] + windows.before[i] + windows.after[i];
     int64_t reach = windows.dilation[i] * (windows.kernel[i] - 1) + 1;
     if (reach > padded)
-      return error("{} has a window of {} in a padded input of {} (kernel {}, dilation {}, input {})", name_of(node.op), reach, padded,
-                   to_text(windows.kernel), to_text(windows.dilation), to_text(windows.in));
+      return error("{} has a window of {} in a padded input of {} (kernel {}, dilation {}, input {})", name_of(node.op),
+                   reach, padded, to_text(windows.kernel), to_text(windows.dilation), to_text(windows.in));
     int64_t stride = windows.stride[i];
     int64_t out = (padded - reach + (ceil_mode ? stride - 1 : 0)) / stride + 1;
     if (ceil_mode && (out - 1) * stride >= windows.in[i] + windows.before[i]) --out;

@@ -24,7 +24,8 @@ struct Windows {
 
 // stride, padding and dilation (1 when the node has none), checked.
 Result<Windows> windows_of(const Node& node, const Shape& space, const Shape& kernel);
-// Fills `out` of a window that slides over padded input; ceil_mode as PyTorch has it: no window starts beyond the input and left padding.
+// Fills `out` of a window that slides over padded input; ceil_mode as PyTorch has it: no window starts beyond the input
+// and left padding.
 Result<void> count_windows(const Node& node, Windows& windows, bool ceil_mode);
 
 }  // namespace swoop
