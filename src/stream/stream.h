@@ -100,6 +100,22 @@ struct Estimates {
 // The table of `vela --verbose-performance`, column for column and digit for digit.
 std::string layers_csv(const Estimates& estimates);
 
+// The totals as they travel in a .pte, as the delegate's compile spec kEstimatesKey:
+// "swoop 0.1.0; total_cycles=1234; npu_cycles=...; macs=...; sram_bytes=...; flash_bytes=...; dram_bytes=...".
+constexpr std::string_view kEstimatesKey = "swoop";
+struct EstimateFigures {
+  std::string version;  // of the program that made the file
+  int64_t total_cycles = 0;
+  int64_t npu_cycles = 0;
+  int64_t macs = 0;
+  int64_t sram_bytes = 0;
+  int64_t flash_bytes = 0;
+  int64_t dram_bytes = 0;
+};
+std::string estimates_text(const Estimates& estimates, std::string_view version);
+// nullopt: not such a text, or a figure is missing. Figures that a later version adds are passed over.
+std::optional<EstimateFigures> parse_estimates_text(std::string_view text);
+
 // ---- the program ----
 
 struct NpuTensor {
