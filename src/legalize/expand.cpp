@@ -8,12 +8,14 @@ std::span<const Rule> primitive_rules();
 std::span<const Rule> norm_rules();
 std::span<const Rule> softmax_rules();
 std::span<const Rule> attention_rules();
+std::span<const Rule> convolution_rules();
+std::span<const Rule> transposed_rules();
 
 // One table, since an expansion may make what another one expands.
 std::span<const Rule> expand_rules() {
   static const std::vector<Rule> kRules = [] {
     std::vector<Rule> all;
-    for (std::span<const Rule> part : {norm_rules(), attention_rules(), softmax_rules(), window_rules(), product_rules(), primitive_rules()}) all.insert(all.end(), part.begin(), part.end());
+    for (std::span<const Rule> part : {norm_rules(), attention_rules(), softmax_rules(), window_rules(), convolution_rules(), transposed_rules(), product_rules(), primitive_rules()}) all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
   return kRules;

@@ -1,0 +1,48 @@
+// Constant convolution weights that rules take apart and put together, as codes in the order [O, H, W, I].
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "legalize/compose.h"
+
+namespace swoop {
+
+struct Kernel {
+  int64_t outputs = 0, height = 0, width = 0, inputs = 0;  // inputs per group
+  std::vector<int64_t> codes;
+  Type type;  // of the weights it was read from; its quantization is per tensor or along O
+
+  // All positions at the real zero.
+  Kernel(int64_t o, int64_t h, int64_t w, int64_t i, Type like);
+  int64_t& at(int64_t o, int64_t y, int64_t x, int64_t i) { return codes[static_cast<size_t>(((o * height + y) * width + x) * inputs + i)]; }
+  int64_t at(int64_t o, int64_t y, int64_t x, int64_t i) const { return codes[static_cast<size_t>(((o * height + y) * width + x) * inputs + i)]; }
+};
+
+// The weights [O,I,H,W] of a channels-first conv with two spatial dims, or [I,O,H,W] of a transposed one with one group; none when they
+// are not constants quantized per tensor or along O.
+std::optional<Kernel> kernel_of(const Rewriter& rw, const Node& n);
+
+// With the outputs' scales repeated when there are several times as many outputs as scales.
+ValueId weights(Rewriter& rw, const Kernel& kernel, std::string_view name);
+ValueId weights_first(Rewriter& rw, const Kernel& kernel, std::string_view name);  // [O,I,H,W]
+
+// `times` copies of a bias, one behind the other.
+ValueId repeated_bias(Rewriter& rw, ValueId bias, int64_t times);
+
+// A plain convolution, channels last.
+struct Placement {
+  std::array<int64_t, 2> stride = {1, 1};
+  std::array<int64_t, 4> padding = {0, 0, 0, 0};  // top, bottom, left, right
+  int64_t groups = 1;
+};
+ValueId conv_last(Rewriter& rw, ValueId x, ValueId weights, ValueId bias, const Placement& place, Type out, const Node* clamp_from = nullptr);
+
+inline ValueId to_last(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 2, 3, 1}); }
+inline ValueId to_first(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 3, 1, 2}); }
+
+// Zeros (reals) behind, or a cut, so that `axis` has the given size.
+ValueId fit_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t size);
+ValueId pad_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t before, int64_t after, double value = 0);
+
+}  // namespace swoop
