@@ -36,6 +36,9 @@ Result<void> emit_composite(HostCall& call);
 // a[...,M,K] x b[...,K,N] with broadcast leading dims, into `out`.
 void emit_matmul(PlanBuilder& b, int a, int b_matrix, int out);
 
+// Remainder with the sign of the divisor, of integers.
+void integer_remainder(PlanBuilder& b, int dividend, int divisor, int out);
+
 // An Op::Opaque node as the kernel of its name. Results in order (host_opaque.cpp).
 Result<void> emit_opaque(PlanBuilder& b, const Graph& graph, const Node& node, const std::vector<int>& in, const std::vector<int>& out);
 

@@ -32,6 +32,16 @@ int scalar_type(DType dtype) {
   return -1;
 }
 
+// a - floor(a / b) * b. The runtime's own remainder of integers has the sign of a (executorch 1.5.1), PyTorch's that of b.
+void integer_remainder(PlanBuilder& b, int dividend, int divisor, int out) {
+  DType dtype = b.tensor(out).dtype;
+  int quotient = b.planned(dtype, b.tensor(out).shape);
+  b.kernel("aten::div.out_mode", {dividend, divisor, b.text("floor")}, {quotient});
+  int product = b.planned(dtype, b.tensor(out).shape);
+  b.binary("aten::mul.out", quotient, divisor, product);
+  b.sub(dividend, product, out);
+}
+
 namespace {
 
 Result<void> missing(const HostCall& call, std::string_view why) { return no_kernel(call.graph, call.node, why); }
@@ -143,7 +153,12 @@ Result<void> emit_host_op(HostCall& call) {
     case Op::Maximum: b.binary("aten::maximum.out", in[0], in[1], out); return {};
     case Op::Minimum: b.binary("aten::minimum.out", in[0], in[1], out); return {};
     case Op::Pow: b.binary("aten::pow.Tensor_Tensor_out", in[0], in[1], out); return {};
-    case Op::Remainder: b.binary("aten::remainder.Tensor_out", in[0], in[1], out); return {};
+    case Op::Remainder:
+      if (is_float(b.tensor(out).dtype))
+        b.binary("aten::remainder.Tensor_out", in[0], in[1], out);
+      else
+        integer_remainder(b, in[0], in[1], out);
+      return {};
     case Op::Compare: return compare(call);
     case Op::Logical: b.binary("aten::logical_" + node.text(Key::Fn) + ".out", in[0], in[1], out); return {};
     case Op::LogicalNot: b.unary("aten::logical_not.out", in[0], out); return {};

@@ -49,6 +49,10 @@ TEST_P(HostOps, runs_as_defined) {
   }
   if (fn == "asin" || fn == "acos" || fn == "atanh")
     for (float& x : inputs[0].as<float>()) x *= 0.49f;
+  if (c.name == "remainder_integer") {
+    for (int64_t& x : inputs[0].as<int64_t>()) x = 4 * x - 5;
+    for (int64_t& x : inputs[1].as<int64_t>()) x = x == 0 ? -3 : x + 2;
+  }
   if (c.op == Op::BatchNorm)
     for (float& x : inputs.back().as<float>()) x = std::fabs(x) + 0.5f;
 
@@ -164,6 +168,7 @@ std::vector<Case> math_cases() {
       {"minimum", Op::Minimum, {x, f32({4})}, {}},
       {"pow", Op::Pow, {x, f32({4})}, {}},
       {"remainder", Op::Remainder, {x, f32({4})}, {}},
+      {"remainder_integer", Op::Remainder, {i64({3, 4}), i64({4})}, {}},
       {"logical_not", Op::LogicalNot, {boolean({5})}, {}},
       {"bitwise_not", Op::BitwiseNot, {i64({5})}, {}},
       {"where", Op::Where, {boolean({3, 1}), x, f32({4})}, {}},

@@ -85,6 +85,9 @@ Result<void> emit_unary(HostCall& call) {
     b.sub(x, b.unary("aten::trunc.out", x), out);
   } else if (fn == "logit") {
     b.kernel("aten::logit.out", {x, alpha < 0.0 ? b.null() : b.real(alpha)}, {out});
+  } else if (fn == "remainder" && !is_float(b.tensor(x).dtype)) {
+    int divisor = filled_like(b, x, alpha);
+    integer_remainder(b, x, divisor, out);
   } else if (fn == "pow" || fn == "remainder" || fn == "fmod") {
     std::string kernel = fn == "pow" ? "aten::pow.Tensor_Scalar_out" : "aten::" + fn + ".Scalar_out";
     b.kernel(kernel, {x, b.scalar(b.tensor(x).dtype, alpha)}, {out});

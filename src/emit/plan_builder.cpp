@@ -148,7 +148,7 @@ void PlanBuilder::in_place(std::string_view name, std::vector<int> args) {
 void PlanBuilder::delegate(int index, std::vector<int> args) { plan.instructions.push_back(DelegateCall{index, std::move(args)}); }
 
 int PlanBuilder::jump_false(int condition, int destination) {
-  plan.instructions.push_back(JumpFalse{condition, destination});
+  plan.instructions.emplace_back(std::in_place_type<JumpFalse>, JumpFalse{condition, destination});
   return position() - 1;
 }
 
