@@ -69,18 +69,29 @@ Result<void> load_as(const Memory& memory, const FeatureMap& map, Shape3 shape, 
 template <typename To, typename T>
 Result<void> store_as(Memory& memory, const FeatureMap& map, Shape3 shape, const T* values, const char* what) {
   constexpr int64_t kBytes = sizeof(To);
-  for (int y = 0; y < shape.h; ++y)
+  auto narrow = [](const T* from, int64_t count, std::byte* to) {
+    for (int64_t i = 0; i < count; ++i) {
+      To value = static_cast<To>(from[i]);
+      std::memcpy(to + i * kBytes, &value, sizeof(To));
+    }
+  };
+  const bool rows = !map.bricks && map.stride_x == shape.c * kBytes && shape.w <= map.width0;
+  for (int y = 0; y < shape.h; ++y) {
+    if (rows) {
+      int64_t count = int64_t{shape.w} * shape.c;
+      TRY_ASSIGN(std::byte* to, memory.writable(map.region, map.pixel_address(y, 0), static_cast<uint64_t>(count * kBytes), what));
+      narrow(values + y * count, count, to);
+      continue;
+    }
     for (int x = 0; x < shape.w; ++x) {
       const T* from = values + (int64_t{y} * shape.w + x) * shape.c;
       TRY(for_each_run(map, y, x, shape.c, [&](int c, int count, int64_t address) -> Result<void> {
         TRY_ASSIGN(std::byte* to, memory.writable(map.region, address, static_cast<uint64_t>(count * kBytes), what));
-        for (int i = 0; i < count; ++i) {
-          To value = static_cast<To>(from[c + i]);
-          std::memcpy(to + i * kBytes, &value, sizeof(To));
-        }
+        narrow(from + c, count, to);
         return {};
       }));
     }
+  }
   return {};
 }
 

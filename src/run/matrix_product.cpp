@@ -1,5 +1,8 @@
 // NPU_OP_CONV with the second input as weights (U85): output[y][x][o] = sum over c of input[y][x][c] * second[o][c].
+#include <algorithm>
+
 #include "run/accumulate.h"
+#include "run/gemm.h"
 #include "run/window.h"
 #include "support/parallel.h"
 
@@ -26,18 +29,48 @@ Result<void> run_matrix_product(Machine& machine) {
     machine.summary = fmt::format("{} x {} -> {}", describe(ifm, {input.h, input.w, input.c}), describe(second, {1, outputs, depth}),
                                   describe(stage.map, stage.shape));
 
+  // 8-bit operands fit the convolution's kernel; products of 16-bit ones need wider sums.
+  const bool narrow = ifm.type.bytes == 1 && second.type.bytes == 1;
+  const int depth_even = depth + depth % 2, panels = (outputs + kPanel - 1) / kPanel;
+  std::vector<int16_t> packed;
+  if (narrow) packed = pack_weights(std::vector<int16_t>(rows.begin(), rows.end()).data(), outputs, depth);
+
   std::vector<int32_t> values(static_cast<size_t>(window.output.elements()));
   const bool plain = accumulators.plain();
   parallel_for(static_cast<size_t>(window.output.h) * static_cast<size_t>(w), 8, [&](size_t first, size_t last) {
-    for (size_t pixel = first; pixel < last; ++pixel) {
-      const int32_t* in = input.at(static_cast<int>(pixel) / w * window.stride_y, static_cast<int>(pixel) % w * window.stride_x);
-      for (int o = 0; o < outputs; ++o) {
-        const int32_t* weight = rows.data() + int64_t{o} * depth;
-        int64_t sum = 0;
-        for (int c = 0; c < depth; ++c) sum += int64_t{in[c]} * weight[c];
-        const int64_t at = static_cast<int64_t>(pixel) * outputs + o;
-        if (plain) values[static_cast<size_t>(at)] = stage.finish(sum, o);
-        else accumulators.add(at, sum);
+    constexpr size_t kRows = 4;  // pixels at a time
+    std::vector<int16_t> taps(kRows * static_cast<size_t>(depth_even));
+    std::vector<int32_t> products(kRows * static_cast<size_t>(panels * kPanel));
+    std::vector<int64_t> sums(static_cast<size_t>(outputs));
+    for (size_t start = first; start < last; start += kRows) {
+      const size_t count = std::min(kRows, last - start);
+      auto pixel_at = [&](size_t pixel) {
+        return input.at(static_cast<int>(pixel) / w * window.stride_y, static_cast<int>(pixel) % w * window.stride_x);
+      };
+      if (narrow) {
+        for (size_t r = 0; r < count; ++r) {
+          const int32_t* in = pixel_at(start + r);
+          std::copy(in, in + depth, taps.begin() + static_cast<std::ptrdiff_t>(r * static_cast<size_t>(depth_even)));
+        }
+        multiply(taps.data(), depth_even, static_cast<int>(count), packed.data(), {0, panels, depth_even / 2, 0, depth_even / 2},
+                 products.data(), panels * kPanel);
+      }
+      for (size_t r = 0; r < count; ++r) {
+        if (narrow) {
+          std::copy_n(products.begin() + static_cast<std::ptrdiff_t>(r * static_cast<size_t>(panels * kPanel)), outputs, sums.begin());
+        } else {
+          const int32_t* in = pixel_at(start + r);
+          for (int o = 0; o < outputs; ++o) {
+            const int32_t* weight = rows.data() + int64_t{o} * depth;
+            int64_t sum = 0;
+            for (int c = 0; c < depth; ++c) sum += int64_t{in[c]} * weight[c];
+            sums[static_cast<size_t>(o)] = sum;
+          }
+        }
+        const int64_t at = static_cast<int64_t>(start + r) * outputs;
+        if (plain) stage.finish_same_scale(sums.data(), values.data() + at, outputs);
+        else
+          for (int o = 0; o < outputs; ++o) accumulators.add(at + o, sums[static_cast<size_t>(o)]);
       }
     }
   });

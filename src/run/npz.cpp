@@ -1,12 +1,10 @@
 // run_npz: arrays in, arrays out.
 #include <algorithm>
-#include <map>
 
 #include "run/runtime.h"
 #include "support/file.h"
-#include "support/npy.h"
+#include "support/npz.h"
 #include "support/timer.h"
-#include "support/zip.h"
 
 namespace swoop {
 
@@ -16,16 +14,19 @@ struct TypeName {
   std::string_view numpy;  // in a .npy header
   std::string_view name;
 };
-constexpr TypeName kTypes[] = {{"<f4", "float32"}, {"<f8", "float64"}, {"<f2", "float16"}, {"|i1", "int8"},   {"|u1", "uint8"}, {"<i2", "int16"},
-                               {"<u2", "uint16"},  {"<i4", "int32"},   {"<u4", "uint32"},  {"<i8", "int64"}, {"<u8", "uint64"}, {"|b1", "bool"}};
+constexpr TypeName kTypes[] = {{"<f4", "float32"}, {"<f8", "float64"}, {"<f2", "float16"}, {"|i1", "int8"},
+                               {"|u1", "uint8"},   {"<i2", "int16"},   {"<u2", "uint16"},  {"<i4", "int32"},
+                               {"<u4", "uint32"},  {"<i8", "int64"},   {"<u8", "uint64"},  {"|b1", "bool"}};
 
 std::string_view name_of_numpy(std::string_view numpy) {
-  const auto* at = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& t) { return t.numpy == numpy; });
+  const auto* at =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& t) { return t.numpy == numpy; });
   return at == std::end(kTypes) ? numpy : at->name;
 }
 
 std::string numpy_of_name(std::string_view name) {
-  const auto* at = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& t) { return t.name == name; });
+  const auto* at =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& t) { return t.name == name; });
   return at == std::end(kTypes) ? "|u1" : std::string(at->numpy);
 }
 
@@ -33,27 +34,6 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text;
   for (int64_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : ",", size);
   return "[" + text + "]";
-}
-
-struct Named {
-  std::string name;
-  NpyArray array;
-};
-
-Result<std::vector<Named>> read_arrays(Bytes file) {
-  TRY_ASSIGN(ZipArchive archive, ZipArchive::open(file));
-  std::vector<Named> arrays;
-  for (const ZipEntry& entry : archive.entries()) {
-    Buffer storage;
-    TRY_ASSIGN(Bytes bytes, archive.read(entry, storage));
-    Named named;
-    named.name = entry.name.ends_with(".npy") ? entry.name.substr(0, entry.name.size() - 4) : entry.name;
-    auto array = read_npy(bytes);
-    if (!array) return error("Array {}: {}", named.name, array.error().message);
-    named.array = std::move(*array);
-    arrays.push_back(std::move(named));
-  }
-  return arrays;
 }
 
 // NumPy computes in double precision unless told otherwise.
@@ -70,10 +50,10 @@ void narrow_doubles(NpyArray& array, std::string_view wanted) {
 }
 
 // The arrays in the order of the program's inputs: by name, or by position when the file has no names.
-Result<std::vector<NpyArray>> match(std::vector<Named> arrays, const std::vector<RunTensor>& inputs) {
+Result<std::vector<NpyArray>> match(std::vector<NamedArray> arrays, const std::vector<RunTensor>& inputs) {
   std::vector<NpyArray> matched;
   std::string known;
-  for (const Named& named : arrays) known += fmt::format("{}{}", known.empty() ? "" : ", ", named.name);
+  for (const NamedArray& named : arrays) known += fmt::format("{}{}", known.empty() ? "" : ", ", named.name);
   bool by_position = std::any_of(inputs.begin(), inputs.end(), [](const RunTensor& t) { return t.name.empty(); });
   if (inputs.size() == 1 && arrays.size() == 1) by_position = true;
   if (by_position && arrays.size() < inputs.size())
@@ -83,8 +63,10 @@ Result<std::vector<NpyArray>> match(std::vector<Named> arrays, const std::vector
       matched.push_back(std::move(arrays[i].array));
       continue;
     }
-    auto at = std::find_if(arrays.begin(), arrays.end(), [&](const Named& named) { return named.name == inputs[i].name; });
-    if (at == arrays.end()) return error("The program's input {} is missing; the file holds {}.", inputs[i].name, known);
+    auto at = std::find_if(arrays.begin(), arrays.end(),
+                           [&](const NamedArray& named) { return named.name == inputs[i].name; });
+    if (at == arrays.end())
+      return error("The program's input {} is missing; the file holds {}.", inputs[i].name, known);
     matched.push_back(std::move(at->array));
   }
   return matched;
@@ -109,10 +91,14 @@ Result<Stack> stack_of(std::vector<NpyArray>& arrays, const std::vector<RunTenso
     bool exact = array.shape == input.shape;
     bool more = !exact && array.shape.size() == input.shape.size() + 1 && tail == input.shape;
     if (!exact && !more)
-      return error("Input {} has shape {} in the program and {} in the file; give exactly that shape, or one more axis in front for "
-                   "several runs.", label, shape_text(input.shape), shape_text(array.shape));
+      return error(
+          "Input {} has shape {} in the program and {} in the file; give exactly that shape, or one more axis in front "
+          "for "
+          "several runs.",
+          label, shape_text(input.shape), shape_text(array.shape));
     int64_t runs = more ? array.shape[0] : 1;
-    if (i > 0 && (runs != stack.runs || more != stack.stacked)) return error("The inputs ask for different numbers of runs.");
+    if (i > 0 && (runs != stack.runs || more != stack.stacked))
+      return error("The inputs ask for different numbers of runs.");
     stack = {runs, more};
   }
   return stack;
@@ -121,12 +107,14 @@ Result<Stack> stack_of(std::vector<NpyArray>& arrays, const std::vector<RunTenso
 Result<void> dump_regions(const ProgramRunner& runner, const std::string& directory) {
   TRY(make_directory(directory));
   auto write = [&](const RunTensor& tensor, const std::string& name) {
-    return write_file(fmt::format("{}/{}.npy", directory, name), Bytes(write_npy({numpy_of_name(tensor.dtype), tensor.shape, tensor.data})));
+    return write_file(fmt::format("{}/{}.npy", directory, name),
+                      Bytes(write_npy({numpy_of_name(tensor.dtype), tensor.shape, tensor.data})));
   };
   for (size_t r = 0; r < runner.regions().size(); ++r) {
     const RegionTraffic& region = runner.regions()[r];
     for (size_t i = 0; i < region.inputs.size(); ++i) TRY(write(region.inputs[i], fmt::format("region{}_in{}", r, i)));
-    for (size_t i = 0; i < region.outputs.size(); ++i) TRY(write(region.outputs[i], fmt::format("region{}_out{}", r, i)));
+    for (size_t i = 0; i < region.outputs.size(); ++i)
+      TRY(write(region.outputs[i], fmt::format("region{}_out{}", r, i)));
   }
   return {};
 }
@@ -137,11 +125,12 @@ Result<NpzRunSummary> run_npz(Bytes program, Bytes inputs_npz, Buffer& outputs_n
   RuntimeOptions runtime = options.runtime;
   runtime.record_regions = runtime.record_regions || !options.dump_directory.empty();
   TRY_ASSIGN(std::unique_ptr<ProgramRunner> runner, load_program(program, runtime));
-  TRY_ASSIGN(std::vector<Named> named, read_arrays(inputs_npz));
+  TRY_ASSIGN(std::vector<NamedArray> named, read_npz(inputs_npz));
   TRY_ASSIGN(std::vector<NpyArray> arrays, match(std::move(named), runner->inputs()));
   TRY_ASSIGN(Stack stack, stack_of(arrays, runner->inputs()));
 
-  std::vector<NpyArray> outputs(runner->outputs().size());
+  std::vector<NamedArray> outputs(runner->outputs().size());
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i].name = fmt::format("out{}", i);
   Timer timer;
   for (int64_t r = 0; r < stack.runs; ++r) {
     std::vector<RunTensor> inputs;
@@ -155,24 +144,23 @@ Result<NpzRunSummary> run_npz(Bytes program, Bytes inputs_npz, Buffer& outputs_n
     TRY_ASSIGN(std::vector<RunTensor> results, runner->run(inputs));
     for (size_t i = 0; i < results.size(); ++i) {
       if (r == 0) {
-        outputs[i].dtype = numpy_of_name(results[i].dtype);
-        outputs[i].shape = results[i].shape;
-        if (stack.stacked) outputs[i].shape.insert(outputs[i].shape.begin(), stack.runs);
+        outputs[i].array.dtype = numpy_of_name(results[i].dtype);
+        outputs[i].array.shape = results[i].shape;
+        if (stack.stacked) outputs[i].array.shape.insert(outputs[i].array.shape.begin(), stack.runs);
       }
-      append(outputs[i].data, Bytes(results[i].data));
+      append(outputs[i].array.data, Bytes(results[i].data));
     }
   }
-  NpzRunSummary summary{stack.runs, runner->memory(), stack.runs > 0 ? timer.milliseconds() / static_cast<double>(stack.runs) : 0.0};
+  NpzRunSummary summary{stack.runs, runner->memory(),
+                        stack.runs > 0 ? timer.milliseconds() / static_cast<double>(stack.runs) : 0.0};
   if (stack.runs == 0) {
     for (size_t i = 0; i < outputs.size(); ++i) {
-      outputs[i].dtype = numpy_of_name(runner->outputs()[i].dtype);
-      outputs[i].shape = runner->outputs()[i].shape;
-      outputs[i].shape.insert(outputs[i].shape.begin(), 0);
+      outputs[i].array.dtype = numpy_of_name(runner->outputs()[i].dtype);
+      outputs[i].array.shape = runner->outputs()[i].shape;
+      outputs[i].array.shape.insert(outputs[i].array.shape.begin(), 0);
     }
   }
-  ZipWriter writer;
-  for (size_t i = 0; i < outputs.size(); ++i) TRY(writer.add(fmt::format("out{}.npy", i), write_npy(outputs[i])));
-  TRY_ASSIGN(outputs_npz, writer.finish());
+  TRY_ASSIGN(outputs_npz, write_npz(outputs));
   if (!options.dump_directory.empty()) TRY(dump_regions(*runner, options.dump_directory));
   return summary;
 }

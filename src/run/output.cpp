@@ -158,6 +158,16 @@ void OutputStage::finish_same_scale(const int64_t* accumulators, int32_t* out, i
       out[i] = static_cast<int32_t>(std::clamp(static_cast<int64_t>(static_cast<uint64_t>(accumulators[i]) + offset), low, high));
     return;
   }
+  if (rounding == Rounding::Natural && clip && table == Table::None && global.bias == 0 && global.scale < (1u << 31) && global.shift > 0 &&
+      global.shift < 62) {
+    const int64_t scale = global.scale, half = int64_t{1} << (global.shift - 1);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t value = accumulators[i];
+      if (value < INT32_MIN || value > INT32_MAX) out[i] = finish(value, 0);
+      else out[i] = static_cast<int32_t>(std::clamp(((value * scale + half) >> global.shift) + map.zero_point, clip_low, clip_high));
+    }
+    return;
+  }
   for (int64_t i = 0; i < count; ++i) out[i] = finish(accumulators[i], 0);
 }
 

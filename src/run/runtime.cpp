@@ -42,11 +42,15 @@ Result<const RuntimeApi*> open_library() {
     }
     auto entry = reinterpret_cast<RuntimeApiFn>(dlsym(library, "swoop_runtime_api"));
     const RuntimeApi* api = entry ? entry() : nullptr;
-    if (!api || api->version != kRuntimeApiVersion) return error("{} belongs to another version of swoop; build both together.", path);
+    if (!api || api->version != kRuntimeApiVersion)
+      return error("{} belongs to another version of swoop; build both together.", path);
     return api;
   }
-  return error("The ExecuTorch runtime could not be loaded: {}. It is built as {} beside the program and needs the executorch package "
-               "it was built with.", why.empty() ? "the library is missing" : why, kLibrary);
+  return error(
+      "The ExecuTorch runtime could not be loaded: {}. It is built as {} beside the program and needs the executorch "
+      "package "
+      "it was built with.",
+      why.empty() ? "the library is missing" : why, kLibrary);
 }
 
 }  // namespace

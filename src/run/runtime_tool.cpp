@@ -1,5 +1,5 @@
-// Runs a .pte for the Python tests: `runtime_tool MODEL.pte INPUTS.npz OUTPUTS.npz [DUMP]` does what `swoop run` does and prints the
-// memory it took as JSON; `runtime_tool --ports MODEL.pte` prints inputs and outputs.
+// Runs a .pte for the Python tests: `runtime_tool MODEL.pte INPUTS.npz OUTPUTS.npz [DUMP]` does what `swoop run` does
+// and prints the memory it took as JSON; `runtime_tool --ports MODEL.pte` prints inputs and outputs.
 #include <cstdio>
 #include <cstring>
 
@@ -14,8 +14,10 @@ namespace {
 Result<void> show_ports(const char* path) {
   TRY_ASSIGN(auto file, MappedFile::open(path));
   TRY_ASSIGN(auto runner, load_program(file->bytes()));
-  for (const RunTensor& port : runner->inputs()) fmt::print("input {} {} [{}]\n", port.name, port.dtype, fmt::join(port.shape, ","));
-  for (const RunTensor& port : runner->outputs()) fmt::print("output {} {} [{}]\n", port.name, port.dtype, fmt::join(port.shape, ","));
+  for (const RunTensor& port : runner->inputs())
+    fmt::print("input {} {} [{}]\n", port.name, port.dtype, fmt::join(port.shape, ","));
+  for (const RunTensor& port : runner->outputs())
+    fmt::print("output {} {} [{}]\n", port.name, port.dtype, fmt::join(port.shape, ","));
   return {};
 }
 
@@ -27,8 +29,11 @@ Result<void> run(char** argv, const char* dump) {
   Buffer outputs;
   TRY_ASSIGN(NpzRunSummary summary, run_npz(program->bytes(), inputs->bytes(), outputs, options));
   TRY(write_file(argv[3], outputs));
-  fmt::print("{{\"runs\": {}, \"milliseconds_per_run\": {:.3f}, \"planned_bytes\": {}, \"method_bytes\": {}, \"temp_bytes\": {}}}\n", summary.runs,
-             summary.milliseconds_per_run, summary.memory.planned_bytes, summary.memory.method_bytes, summary.memory.temp_bytes);
+  fmt::print(
+      "{{\"runs\": {}, \"milliseconds_per_run\": {:.3f}, \"planned_bytes\": {}, \"method_bytes\": {}, \"temp_bytes\": "
+      "{}}}\n",
+      summary.runs, summary.milliseconds_per_run, summary.memory.planned_bytes, summary.memory.method_bytes,
+      summary.memory.temp_bytes);
   return {};
 }
 
@@ -36,7 +41,8 @@ Result<void> run(char** argv, const char* dump) {
 }  // namespace swoop
 
 int main(int argc, char** argv) {
-  swoop::Result<void> done = swoop::error("usage: runtime_tool MODEL.pte INPUTS.npz OUTPUTS.npz [DUMP] | --ports MODEL.pte");
+  swoop::Result<void> done =
+      swoop::error("usage: runtime_tool MODEL.pte INPUTS.npz OUTPUTS.npz [DUMP] | --ports MODEL.pte");
   if (argc == 3 && std::strcmp(argv[1], "--ports") == 0) done = swoop::show_ports(argv[2]);
   if (argc == 4 || argc == 5) done = swoop::run(argv, argc == 5 ? argv[4] : nullptr);
   if (done) return 0;

@@ -1,4 +1,5 @@
-// The delegate "EthosUBackend": accepts and refuses what the device's own backend does, and executes the command stream in software.
+// The delegate "EthosUBackend": accepts and refuses what the device's own backend does, and executes the command stream
+// in software.
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/platform/log.h>
 
@@ -70,7 +71,8 @@ bool copy_rows(const NpuTensor& source, const Buffer& bytes, executorch::aten::T
   size_t source_row = bytes.size() / rows;
   if (wanted % rows != 0 || wanted / rows > source_row) return false;
   size_t row = wanted / rows;
-  for (size_t r = 0; r < rows; ++r) std::memcpy(static_cast<std::byte*>(target.mutable_data_ptr()) + r * row, bytes.data() + r * source_row, row);
+  for (size_t r = 0; r < rows; ++r)
+    std::memcpy(static_cast<std::byte*>(target.mutable_data_ptr()) + r * row, bytes.data() + r * source_row, row);
   return true;
 }
 
@@ -86,20 +88,23 @@ class EthosUBackend final : public et::BackendInterface {
     if (!data) return fail(et::Error::InvalidProgram, fmt::format("Region {} has no data.", index));
     if (reinterpret_cast<uintptr_t>(data) % kBlobAlignment != 0 || processed->size() % kBlobAlignment != 0)
       return fail(et::Error::InvalidProgram,
-                  fmt::format("Region {} does not lie at a multiple of {} bytes, as the NPU's driver demands.", index, kBlobAlignment));
+                  fmt::format("Region {} does not lie at a multiple of {} bytes, as the NPU's driver demands.", index,
+                              kBlobAlignment));
     auto program = unpack(Bytes(data, processed->size()));
     if (!program) return fail(et::Error::InvalidProgram, fmt::format("Region {}: {}", index, program.error().message));
     return new LoadedRegion{std::move(*program), index};
   }
 
-  et::Error execute(et::BackendExecutionContext& context, et::DelegateHandle* handle, et::Span<et::EValue*> args) const override {
+  et::Error execute(et::BackendExecutionContext& context, et::DelegateHandle* handle,
+                    et::Span<et::EValue*> args) const override {
     const auto& region = *static_cast<const LoadedRegion*>(handle);
     const NpuProgram& program = region.program;
     // The device ignores arguments too many and leaves such a result unwritten: wrong numbers without an error.
     if (args.size() != program.inputs.size() + program.outputs.size())
-      return fail(et::Error::InvalidProgram, fmt::format("Region {} was compiled with {} inputs and {} outputs and is called with {} "
-                                                         "arguments; a device would leave results unwritten.",
-                                                         region.index, program.inputs.size(), program.outputs.size(), args.size()));
+      return fail(et::Error::InvalidProgram,
+                  fmt::format("Region {} was compiled with {} inputs and {} outputs and is called with {} "
+                              "arguments; a device would leave results unwritten.",
+                              region.index, program.inputs.size(), program.outputs.size(), args.size()));
     // The device takes its scratch memory from here; a program that does not fit there must not fit here.
     if (program.scratch_size > 0 && !context.allocate(program.scratch_size, kBlobAlignment))
       return fail(et::Error::MemoryAllocationFailed,
@@ -107,33 +112,40 @@ class EthosUBackend final : public et::BackendInterface {
 
     std::vector<Bytes> inputs;
     for (size_t i = 0; i < program.inputs.size(); ++i) {
-      if (!args[i]->isTensor()) return fail(et::Error::InvalidProgram, fmt::format("Input {} of region {} is no tensor.", i, region.index));
+      if (!args[i]->isTensor())
+        return fail(et::Error::InvalidProgram, fmt::format("Input {} of region {} is no tensor.", i, region.index));
       const executorch::aten::Tensor& tensor = args[i]->toTensor();
       if (!supported(tensor.scalar_type(), program.inputs[i].elem_size))
-        return fail(et::Error::InvalidProgram,
-                    fmt::format("Input {} of region {} is {} in the program and {} bytes wide on the NPU.", i, region.index,
-                                type_name(static_cast<int>(tensor.scalar_type())), program.inputs[i].elem_size));
+        return fail(
+            et::Error::InvalidProgram,
+            fmt::format("Input {} of region {} is {} in the program and {} bytes wide on the NPU.", i, region.index,
+                        type_name(static_cast<int>(tensor.scalar_type())), program.inputs[i].elem_size));
       if (tensor.numel() != element_count(program.inputs[i]))
-        return fail(et::Error::InvalidProgram, fmt::format("Input {} of region {} has {} elements in the program and {} on the NPU.", i,
-                                                           region.index, tensor.numel(), element_count(program.inputs[i])));
+        return fail(et::Error::InvalidProgram,
+                    fmt::format("Input {} of region {} has {} elements in the program and {} on the NPU.", i,
+                                region.index, tensor.numel(), element_count(program.inputs[i])));
       inputs.emplace_back(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
     }
 
     ActiveRun* run = active_run();
     std::vector<Buffer> outputs;
     auto done = execute_npu(program, inputs, outputs, run ? run->options.npu : NpuRunOptions{});
-    if (!done) return fail(et::Error::DelegateInvalidCompatibility, fmt::format("Region {}: {}", region.index, done.error().message));
+    if (!done)
+      return fail(et::Error::DelegateInvalidCompatibility,
+                  fmt::format("Region {}: {}", region.index, done.error().message));
 
     RegionTraffic traffic{region.index, {}, {}};
     bool record = run && run->options.record_regions;
     for (size_t i = 0; record && i < inputs.size(); ++i) traffic.inputs.push_back(traffic_of(args[i]->toTensor()));
     for (size_t i = 0; i < outputs.size(); ++i) {
       et::EValue* argument = args[inputs.size() + i];
-      if (!argument->isTensor()) return fail(et::Error::InvalidProgram, fmt::format("Output {} of region {} is no tensor.", i, region.index));
+      if (!argument->isTensor())
+        return fail(et::Error::InvalidProgram, fmt::format("Output {} of region {} is no tensor.", i, region.index));
       executorch::aten::Tensor& tensor = argument->toTensor();
       if (!copy_rows(program.outputs[i], outputs[i], tensor))
-        return fail(et::Error::InvalidProgram, fmt::format("Output {} of region {} has {} bytes in the program and {} on the NPU.", i,
-                                                           region.index, tensor.nbytes(), outputs[i].size()));
+        return fail(et::Error::InvalidProgram,
+                    fmt::format("Output {} of region {} has {} bytes in the program and {} on the NPU.", i,
+                                region.index, tensor.nbytes(), outputs[i].size()));
       if (record) traffic.outputs.push_back(traffic_of(tensor));
     }
     if (record) run->traffic.push_back(std::move(traffic));

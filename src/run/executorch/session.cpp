@@ -22,7 +22,8 @@ namespace {
 namespace et = executorch::runtime;
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kMaxBytes = size_t{1} << 33;  // of one allocation and of all arenas: no model for these devices comes near
+constexpr size_t kMaxBytes =
+    size_t{1} << 33;  // of one allocation and of all arenas: no model for these devices comes near
 constexpr size_t kMaxLog = 2000;
 
 struct TypeName {
@@ -30,15 +31,17 @@ struct TypeName {
   std::string_view name;
 };
 // executorch/schema/scalar_type.fbs
-constexpr TypeName kTypes[] = {{0, "uint8"},   {1, "int8"},     {2, "int16"},  {3, "int32"},   {4, "int64"},   {5, "float16"}, {6, "float32"},
-                               {7, "float64"}, {11, "bool"},    {15, "bfloat16"}, {27, "uint16"}, {28, "uint32"}, {29, "uint64"}};
+constexpr TypeName kTypes[] = {{0, "uint8"},   {1, "int8"},    {2, "int16"},   {3, "int32"}, {4, "int64"},
+                               {5, "float16"}, {6, "float32"}, {7, "float64"}, {11, "bool"}, {15, "bfloat16"},
+                               {27, "uint16"}, {28, "uint32"}, {29, "uint64"}};
 
 // -- the runtime's log: kept for our own error messages instead of being printed
 
 std::mutex log_mutex;
 std::string log_text;
 
-void keep_log(et_timestamp_t, et_pal_log_level_t level, const char*, const char*, size_t, const char* message, size_t length) {
+void keep_log(et_timestamp_t, et_pal_log_level_t level, const char*, const char*, size_t, const char* message,
+              size_t length) {
   if (level != et_pal_log_level_t::kError && level != et_pal_log_level_t::kFatal) return;
   std::lock_guard lock(log_mutex);
   if (log_text.size() > kMaxLog) return;
@@ -144,7 +147,8 @@ class Session final : public ProgramRunner {
     active_.traffic.clear();
     active_.failure.clear();
     take_log();
-    if (inputs.size() != inputs_.size()) return error("The program takes {} inputs and is given {}.", inputs_.size(), inputs.size());
+    if (inputs.size() != inputs_.size())
+      return error("The program takes {} inputs and is given {}.", inputs_.size(), inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) TRY(set_input(i, inputs[i]));
     et::Error status = method_->execute();
     if (status != et::Error::Ok) return failed("The program did not run to its end", status);
@@ -177,7 +181,8 @@ class Session final : public ProgramRunner {
     if (!meta.ok()) return failed("The program's method cannot be read", meta.error());
     for (size_t i = 0; i < meta->num_memory_planned_buffers(); ++i) {
       auto size = meta->memory_planned_buffer_size(i);
-      if (!size.ok() || *size < 0 || static_cast<size_t>(*size) > kMaxBytes) return error("The program plans an arena of an absurd size.");
+      if (!size.ok() || *size < 0 || static_cast<size_t>(*size) > kMaxBytes)
+        return error("The program plans an arena of an absurd size.");
       planned_bytes_ += *size;
       arenas_.push_back(make_block(static_cast<size_t>(*size)));
       if (!arenas_.back()) return error("An arena of {} bytes does not fit into this machine's memory.", *size);
@@ -194,8 +199,10 @@ class Session final : public ProgramRunner {
     return {};
   }
 
-  static Result<void> add_port(std::vector<RunTensor>& ports, const et::Result<et::TensorInfo>& info, std::string_view kind) {
-    if (!info.ok()) return error("The program has an {} that is no tensor; only tensors can be given and returned here.", kind);
+  static Result<void> add_port(std::vector<RunTensor>& ports, const et::Result<et::TensorInfo>& info,
+                               std::string_view kind) {
+    if (!info.ok())
+      return error("The program has an {} that is no tensor; only tensors can be given and returned here.", kind);
     RunTensor port;
     port.name = info->name();
     port.dtype = type_name(static_cast<int>(info->scalar_type()));
@@ -208,12 +215,14 @@ class Session final : public ProgramRunner {
     const RunTensor& wanted = inputs_[index];
     if (given.dtype != wanted.dtype || given.shape != wanted.shape)
       return error("Input {} is given with another type or shape than the program's {}.", index, wanted.dtype);
-    auto type = static_cast<executorch::aten::ScalarType>(std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& t) {
-                                                            return t.name == wanted.dtype;
-                                                          })->type);
+    auto type = static_cast<executorch::aten::ScalarType>(
+        std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& t) {
+          return t.name == wanted.dtype;
+        })->type);
     std::vector<executorch::aten::SizesType> sizes(given.shape.begin(), given.shape.end());
     auto tensor = executorch::extension::from_blob(const_cast<std::byte*>(given.data.data()), sizes, type);
-    if (tensor->nbytes() != given.data.size()) return error("Input {} holds {} bytes instead of {}.", index, given.data.size(), tensor->nbytes());
+    if (tensor->nbytes() != given.data.size())
+      return error("Input {} holds {} bytes instead of {}.", index, given.data.size(), tensor->nbytes());
     et::Error status = method_->set_input(et::EValue(*tensor), index);
     if (status != et::Error::Ok) return failed(fmt::format("Input {} is refused", index), status);
     return {};
@@ -247,7 +256,8 @@ constexpr RuntimeApi kApi = {kRuntimeApiVersion, load_session};
 }  // namespace
 
 std::string_view type_name(int scalar_type) {
-  const auto* at = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& t) { return t.type == scalar_type; });
+  const auto* at =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& t) { return t.type == scalar_type; });
   return at == std::end(kTypes) ? "" : at->name;
 }
 
