@@ -18,7 +18,7 @@ Error Call::fail(std::string_view what) const { return error("{}: {}.", describe
 namespace {
 
 constexpr size_t kMaxLiveBytes = size_t{8} << 30;  // a hostile program may ask for anything
-constexpr uint64_t kMaxLoopTurns = 1 << 24;
+constexpr uint64_t kMaxLoopTurns = 1 << 20;
 
 Result<void> run_operator(const Call& call) {
   switch (call.op.op) {
@@ -203,6 +203,10 @@ Result<std::vector<TensorData>> run(const Program& program, std::span<const Tens
       return error("Input '{}' is {}{}; {}{} with {} bytes was given.", expected.name, name(expected.dtype),
                    text(expected.shape), name(inputs[i].dtype), text(inputs[i].shape), inputs[i].data.size());
     }
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (std::byte value : inputs[i].dtype == DType::Bool ? Bytes(inputs[i].data) : Bytes())
+      if (value > std::byte{1}) return error("Input {} is bool and holds another value than 0 and 1.", i);
   }
   return Interpreter(program, observer).run_region(0, inputs);
 }
