@@ -6,6 +6,7 @@
 
 #include "driver/pipeline.h"
 #include "driver/progress.h"
+#include "driver/verify.h"
 #include "emit/emit.h"
 #include "import/import.h"
 #include "lower/lower.h"
@@ -16,6 +17,15 @@
 namespace swoop {
 
 namespace {
+
+// A .pt2, or the text form of a graph with its constants (what `swoop inspect --data` prints).
+Result<Graph> read_model(const std::string& path) {
+  TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
+  if (!text_of(file->bytes()).starts_with("graph \"")) return import_pt2(path);
+  Result<Graph> graph = parse(text_of(file->bytes()));
+  if (!graph) return error("{}: {}", path, graph.error().message);
+  return graph;
+}
 
 struct CompiledRegion {
   tosa::Program tosa;
@@ -35,7 +45,7 @@ class Compile {
   }
 
  public:
-  explicit Compile(const CompileOptions& options) : options_(options), pipeline_{options, {}, {}, {}, {}} {}
+  explicit Compile(const CompileOptions& options) : options_(options), pipeline_{.options = options} {}
 
   Result<CompileResult> run() {
     TRY_ASSIGN(pipeline_.target, parse_target(options_.target));
@@ -43,7 +53,7 @@ class Compile {
     if (!options_.dump.empty()) TRY(make_directory(options_.dump));
 
     progress_.stage("reading the model");
-    TRY_ASSIGN(Graph graph, timed("import", [&] { return import_pt2(options_.model); }));
+    TRY_ASSIGN(Graph graph, timed("import", [&] { return read_model(options_.model); }));
     TRY(dump_graph(graph, 0, "import"));
     if (options_.stop_after == "import") return stopped(print(graph, {false, true}));
 
@@ -58,6 +68,11 @@ class Compile {
     TRY(compile_regions());
     TRY(emit(graph));
     summarize(graph);
+    TRY(verify_program(graph));
+    progress_.stage("writing the program");
+    result_.summary.output = output_path();
+    TRY(write_file(result_.summary.output, pte_));
+    result_.summary.milliseconds.emplace_back("total", total_.milliseconds());
     return std::move(result_);
   }
 
@@ -122,7 +137,7 @@ class Compile {
   }
 
   Result<void> emit(const Graph& graph) {
-    progress_.stage("writing the program");
+    progress_.stage("building the program");
     return timed("emit", [&]() -> Result<void> {
       std::string_view spec = pipeline_.target.family == NpuFamily::U85 ? "TOSA-1.0+INT+int16+int4+cf" : "TOSA-1.0+INT+int16+int4+u55";
       std::vector<Region> delegates;
@@ -131,10 +146,33 @@ class Compile {
       EmitOptions emit_options;
       emit_options.delegate_segments = options_.segments;
       TRY_ASSIGN(pte_, emit_pte(graph, delegates, emit_options));
-      std::string path = options_.output;
-      if (path.empty()) path = std::filesystem::path(options_.model).replace_extension(".pte").string();
-      result_.summary.output = path;
-      return write_file(path, pte_);
+      return {};
+    });
+  }
+
+  std::string output_path() const {
+    if (!options_.output.empty()) return options_.output;
+    return std::filesystem::path(options_.model).replace_extension(".pte").string();
+  }
+
+  Result<void> verify_program(const Graph& graph) {
+    Summary& summary = result_.summary;
+    if (!options_.verify) {
+      summary.accuracy_why = "--no-verify was given";
+      return {};
+    }
+    progress_.stage("running the finished program");
+    return timed("verify", [&]() -> Result<void> {
+      Proof proof;
+      proof.pte = pte_;
+      for (const CompiledRegion& region : regions_) proof.regions.push_back(&region.tosa);
+      proof.source = &graph;
+      proof.pipeline = &pipeline_;
+      proof.inputs = summary.inputs;
+      proof.outputs = summary.outputs;
+      proof.bundle = output_path() + ".differs";
+      TRY_ASSIGN(summary.accuracy, prove(proof));
+      return {};
     });
   }
 
@@ -217,12 +255,24 @@ void Compile::summarize(const Graph& graph) {
     if (user < s.outputs.size() && type.quantized()) s.outputs[user] = {s.outputs[user].name, s.outputs[user].dtype, s.outputs[user].shape, type.scale(), type.zero_point()};
     ++user;
   }
-  if (!s.accuracy) s.accuracy_why = "no samples were given";
-  s.milliseconds.emplace_back("total", total_.milliseconds());
+  if (pipeline_.quantized && pipeline_.quantized->uncalibrated)
+    s.warnings.push_back("UNCALIBRATED: the ranges were measured on random data; the program is good for dry runs only");
 }
 
 }  // namespace
 
 Result<CompileResult> compile(const CompileOptions& options) { return Compile(options).run(); }
+
+Result<std::string> accuracy(const CompileOptions& options) {
+  CompileOptions quiet = options;
+  quiet.stop_after = "quantize";
+  Pipeline pipeline{.options = quiet};
+  TRY_ASSIGN(pipeline.target, parse_target(options.target));
+  TRY_ASSIGN(Graph graph, read_model(options.model));
+  TRY(run_pipeline(graph, pipeline, [](size_t, std::string_view) { return Result<void>(); }));
+  if (!pipeline.reference) return error("{} is quantized already; the float model is what its layers are compared with", options.model);
+  TRY_ASSIGN(AccuracyReport report, measure_accuracy(*pipeline.reference, graph, *pipeline.samples));
+  return to_text(*pipeline.quantized) + to_text(report);
+}
 
 }  // namespace swoop

@@ -16,4 +16,7 @@ struct CompileResult {
 
 Result<CompileResult> compile(const CompileOptions& options);
 
+// The text of `swoop accuracy`: quantizes and measures, compiles nothing.
+Result<std::string> accuracy(const CompileOptions& options);
+
 }  // namespace swoop

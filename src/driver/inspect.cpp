@@ -1,9 +1,8 @@
-#include "driver/inspect.h"
-
 #include <fmt/ranges.h>
 
-#include <map>
+#include <cstdio>
 
+#include "driver/commands.h"
 #include "emit/emit.h"
 #include "import/import.h"
 #include "stream/stream.h"
@@ -49,8 +48,6 @@ std::string program_text(const ProgramInfo& info) {
   return text;
 }
 
-}  // namespace
-
 Result<std::string> inspect(const std::string& path, bool data) {
   TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
   Bytes bytes = file->bytes();
@@ -68,6 +65,25 @@ Result<std::string> inspect(const std::string& path, bool data) {
     return tosa::text(program);
   }
   return error("{}: neither a .pt2 (zip), nor a .pte (ET12), nor a .tosa file", path);
+}
+
+}  // namespace
+
+Command inspect_command(CLI::App& app) {
+  struct Flags {
+    std::string path;
+    bool data = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("inspect", "Show what is in a .pt2, .pte or .tosa file");
+  command->add_option("file", flags->path, "the file")->required();
+  command->add_flag("--data", flags->data, "of a .pt2: the constants' bytes too, so that the text is a model of its own");
+  return {command, [flags] {
+            Result<std::string> text = inspect(flags->path, flags->data);
+            if (!text) return fail(text.error());
+            fmt::print("{}", *text);
+            return 0;
+          }};
 }
 
 }  // namespace swoop

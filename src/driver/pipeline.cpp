@@ -15,6 +15,37 @@ std::vector<Rule> tables(std::initializer_list<std::span<const Rule>> parts) {
   return all;
 }
 
+bool has_quantized_values(const Graph& graph) {
+  for (NodeId id = graph.first(); id != kNone; id = graph.node(id).next)
+    for (ValueId output : graph.node(id).outputs)
+      if (graph.type(output).quantized()) return true;
+  return false;
+}
+
+// "x float32[1,3,32,32], ..." for the sentence that asks for samples.
+std::string expected_arrays(const Graph& graph) {
+  std::string text;
+  for (size_t i = 0; i < graph.inputs().size(); ++i)
+    if (graph.input_port(i).role == Port::Role::User)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", graph.value(graph.inputs()[i]).name, to_text(graph.type(graph.inputs()[i])));
+  return text;
+}
+
+Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
+  const CompileOptions& options = pipeline.options;
+  if (options.samples.empty()) {
+    if (!needs_quantization(graph) || has_quantized_values(graph)) return {};
+    return error("{} is a float model and needs samples to measure its ranges: give --calibrate FILE.npz with an array per input ({}), "
+                 "samples stacked along a new first axis; --calibrate random:0 makes some up for a dry run",
+                 options.model, expected_arrays(graph));
+  }
+  TRY_ASSIGN(pipeline.samples, load_samples(options.samples, graph, options.sample_options));
+  if (!needs_quantization(graph)) return {};
+  pipeline.reference = clone(graph);
+  TRY_ASSIGN(pipeline.quantized, quantize(graph, *pipeline.samples, options.quantize));
+  return {};
+}
+
 Result<void> choose_ports(Graph& graph, Pipeline& pipeline) {
   if (pipeline.options.integer_io) use_integer_ports(graph);
   return {};
@@ -31,6 +62,7 @@ std::span<const Step> pipeline_steps() {
   static const Step kPipeline[] = {
       {"clean", "clean", Repeat::Fixpoint, tables({constant_rules(), movement_rules(), fold_rules()}), nullptr},
       {"types", "clean", Repeat::Fixpoint, tables({qdq_rules(), fold_rules(), movement_rules()}), nullptr},  // after clean: a clamp must sit on its conv before the quantize is taken in
+      {"quantize", "quantize", Repeat::Once, {}, choose_types},  // after clean: ranges of the folded weights
       {"ports", "legalize", Repeat::Once, {}, choose_ports},                                                  // before anything moves across the border
       {"expand", "legalize", Repeat::Fixpoint, tables({expand_rules(), movement_rules(), constant_rules()}), nullptr},
       {"channels-last", "legalize", Repeat::Once, tables({channels_last_rules()}), nullptr},                  // after expand: only 2-d and 3-d windows are left

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "driver/options.h"
 #include "partition/partition.h"
+#include "quantize/quantize.h"
 #include "rewriter/rewriter.h"
 
 namespace swoop {
@@ -16,10 +18,13 @@ namespace swoop {
 // What the steps share.
 struct Pipeline {
   const CompileOptions& options;
-  NpuTarget target;
-  Partition partition;
-  std::vector<StepStats> stats;
-  std::vector<std::pair<std::string, double>> milliseconds;  // per stage
+  NpuTarget target = {};
+  std::optional<Samples> samples = {};           // given with --calibrate
+  std::optional<Graph> reference = {};           // the float graph, as it was before it was quantized
+  std::optional<QuantizeReport> quantized = {};
+  Partition partition = {};
+  std::vector<StepStats> stats = {};
+  std::vector<std::pair<std::string, double>> milliseconds = {};  // per stage
 };
 
 struct Step {

@@ -9,14 +9,13 @@ namespace {
 
 bool is_quantized(const Type& type) { return type.quantized(); }
 
-// The common scale of an addition. U55's adder takes two forms as one op: both operands times whole numbers of at most 15 bits, or the
-// larger operand times 2^19 (8 bits) or 2^14 (16 bits). The first is exact, where the scales allow it. Both keep the sum inside 32 bits.
+// The common scale of an addition. U55's adder takes two forms as one op: equal scales as they are, or the larger operand times 2^19
+// (8 bits) or 2^14 (16 bits). Other whole numbers would fuse too, but the core ignores the second operand's scale there and the sum
+// comes out wrong: the NPU in software refuses such streams. Both forms keep the sum inside 32 bits.
 double addition_unit(const Type& a, const Type& b) {
   double larger = std::max(a.scale(), b.scale());
-  double smaller = std::min(a.scale(), b.scale());
+  if (a.scale() == b.scale()) return larger;
   bool wide = a.dtype != DType::I8 || b.dtype != DType::I8;
-  double ratio = larger / smaller;
-  if (ratio == std::floor(ratio) && ratio <= (wide ? 1 << 13 : 1 << 14)) return smaller;
   return larger / static_cast<double>(wide ? 1 << 14 : 1 << 19);
 }
 

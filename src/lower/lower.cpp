@@ -65,6 +65,7 @@ Result<void> Lowering::run() {
   }
   for (NodeId id : graph_.order()) {
     const Node& node = graph_.node(id);
+    if (is_part_of_slice(node)) continue;
     b.set_location(node.name);
     b.set_name(graph_.value(node.outputs[0]).name);
     TRY_ASSIGN(Id result, lower_node(node));

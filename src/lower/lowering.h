@@ -58,6 +58,8 @@ class Lowering {
   Result<Id> argmax(const Node& n);
   // -- movement.cpp
   Result<Id> movement(const Node& n);
+  Result<Id> slice(const Node& n);
+  bool is_part_of_slice(const Node& n) const;
 
   // -- shared
   Id operand(ValueId id);                              // the tensor of a value; constants are added when first used

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "lower/lowering.h"
 
 namespace swoop {
@@ -6,7 +8,29 @@ namespace {
 std::vector<int32_t> narrow_ints(const Ints& values) { return {values.begin(), values.end()}; }
 }  // namespace
 
+// A slice that only slices read is part of them: one TOSA slice cuts all axes at once, and the compiler behind it reads through one
+// slice but copies for two.
+bool Lowering::is_part_of_slice(const Node& n) const {
+  if (n.op != Op::Slice || n.integer(Key::Step) != 1) return false;
+  const auto& uses = graph_.value(n.outputs[0]).uses;
+  return std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return use.node != kNone && graph_.node(use.node).op == Op::Slice; });
+}
+
+Result<tosa::TensorId> Lowering::slice(const Node& n) {
+  std::vector<int32_t> start(out(n).shape.size(), 0);
+  const Node* part = &n;
+  while (true) {
+    if (part->integer(Key::Step) != 1) return cannot(n, "it has a step");
+    start[static_cast<size_t>(part->integer(Key::Axis))] += static_cast<int32_t>(part->integer(Key::Start));
+    const Node* before = graph_.producer(part->inputs[0]);
+    if (!before || !is_part_of_slice(*before)) break;
+    part = before;
+  }
+  return b.slice(operand(part->inputs[0]), start, tosa_shape(out(n).shape));
+}
+
 Result<tosa::TensorId> Lowering::movement(const Node& n) {
+  if (n.op == Op::Slice) return slice(n);
   Id x = operand(n.inputs[0]);
   const Type& from = in(n, 0);
   if (from.quant != out(n).quant && n.op != Op::Concat) return cannot(n, "it moves data and requantizes it at once");
@@ -24,12 +48,6 @@ Result<tosa::TensorId> Lowering::movement(const Node& n) {
       parts.push_back(operand(n.inputs[i]));
     }
     return b.concat(parts, static_cast<int32_t>(n.integer(Key::Axis)));
-  }
-  if (n.op == Op::Slice) {
-    if (n.integer(Key::Step) != 1) return cannot(n, "it has a step");
-    std::vector<int32_t> start(from.shape.size(), 0);
-    start[static_cast<size_t>(n.integer(Key::Axis))] = static_cast<int32_t>(n.integer(Key::Start));
-    return b.slice(x, start, tosa_shape(out(n).shape));
   }
   if (n.op == Op::Pad) {
     if (n.text(Key::Mode, "constant") != "constant") return cannot(n, "its mode is not constant");

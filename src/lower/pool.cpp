@@ -51,8 +51,14 @@ Result<tosa::TensorId> Lowering::resize(const Node& n) {
   if (!bilinear) return activate(requantize(result, from, out(n)), n);
   // The weights sum to the product of the numerators, so the zero point passes through unchanged, scaled by the same factor.
   double unit = 1.0 / (static_cast<double>(attributes.scale[0]) * attributes.scale[2]);
-  Id narrowed = rescale(result, unit, 0, 0, tosa_dtype(from.dtype));
-  return activate(requantize(narrowed, from, out(n)), n);
+  const Type& to = out(n);
+  if (from.quant == to.quant) return activate(rescale(result, unit, 0, 0, tosa_dtype(from.dtype)), n);
+  // Into another scale with one rounding: the zero point goes first.
+  if (from.zero_point() != 0 && b.dtype(result) == tosa::DType::I32) {
+    auto zero = static_cast<int64_t>(from.zero_point()) * attributes.scale[0] * attributes.scale[2];
+    result = b.sub(result, b.scalar(tosa::DType::I32, zero, 4));
+  }
+  return activate(rescale(result, unit * from.scale() / to.scale(), 0, to.zero_point(), tosa_dtype(to.dtype)), n);
 }
 
 }  // namespace swoop

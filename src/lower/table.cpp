@@ -80,8 +80,12 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
   if (steep)
     for (int64_t& entry : entries) entry /= 2;
   Id result = b.table(x, b.constant(tosa::DType::I16, {513}, entries, fmt::format("{}_table", n.name)));
-  double scale = whole.scale() / to.scale() / (steep ? 64.0 : 128.0);
-  return rescale(result, scale, 0, to.zero_point(), tosa_dtype(to.dtype));  // the fused clamp is in the table
+  double unit = steep ? 1.0 / 64 : 1.0 / 128;
+  if (to.dtype == DType::I8) {  // by way of 16 bits: only a rescale by 2^-7 to 16 bits is one op with the table (U55: 4 against 19 cycles)
+    result = rescale(result, unit, 0, 0, tosa::DType::I16);
+    unit = 1;
+  }
+  return rescale(result, unit * whole.scale() / to.scale(), 0, to.zero_point(), tosa_dtype(to.dtype));  // the fused clamp is in the table
 }
 
 }  // namespace swoop

@@ -1,0 +1,22 @@
+#include <cstdio>
+
+#include "driver/commands.h"
+#include "driver/compile.h"
+#include "driver/flags.h"
+
+namespace swoop {
+
+Command accuracy_command(CLI::App& app) {
+  auto flags = std::make_shared<ModelFlags>();
+  CLI::App* command = app.add_subcommand("accuracy", "Which layers lose how much: signal over noise per layer, worst first");
+  add_model_flags(*command, *flags);
+  return {command, [flags] {
+            if (Result<void> understood = understand(*flags); !understood) return fail(understood.error());
+            Result<std::string> report = accuracy(flags->options);
+            if (!report) return fail(report.error());
+            fmt::print("{}", *report);
+            return 0;
+          }};
+}
+
+}  // namespace swoop

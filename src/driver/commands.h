@@ -1,0 +1,26 @@
+// The commands of the program, one file each: adds its flags to the app and returns what to do when it is chosen.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "support/result.h"
+
+namespace swoop {
+
+struct Command {
+  CLI::App* app;
+  std::function<int()> run;  // the exit code
+};
+
+Command compile_command(CLI::App& app);
+Command accuracy_command(CLI::App& app);
+Command inspect_command(CLI::App& app);
+Command run_command(CLI::App& app);
+Command diff_command(CLI::App& app);
+Command ops_command(CLI::App& app);
+
+// Prints the sentence; the exit code of what the user's input or flags are at fault for.
+int fail(const Error& problem);
+
+}  // namespace swoop

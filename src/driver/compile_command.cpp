@@ -1,0 +1,52 @@
+#include <cstdio>
+
+#include "driver/commands.h"
+#include "driver/compile.h"
+#include "driver/flags.h"
+
+namespace swoop {
+
+namespace {
+
+int run(ModelFlags& flags) {
+  if (Result<void> understood = understand(flags); !understood) return fail(understood.error());
+  const CompileOptions& options = flags.options;
+  Result<CompileResult> result = compile(options);
+  if (!result) return fail(result.error());
+  if (!result->stopped.empty()) {
+    fmt::print("{}", result->stopped);
+  } else if (options.json) {
+    fmt::print("{}", to_json(result->summary));
+  } else if (!options.quiet) {
+    fmt::print("{}", to_text(result->summary));
+  }
+  if (options.stats) fmt::print(stderr, "{}", result->stats);
+  return 0;
+}
+
+}  // namespace
+
+Command compile_command(CLI::App& app) {
+  auto flags = std::make_shared<ModelFlags>();
+  auto io = std::make_shared<std::string>("float");
+  auto no_verify = std::make_shared<bool>(false);
+  CompileOptions& o = flags->options;
+  CLI::App* command = app.add_subcommand("compile", "Compile a model exported with torch.export.save");
+  add_model_flags(*command, *flags);
+  command->add_option("-o,--output", o.output, "the .pte file (default: beside the model)");
+  command->add_option("--io", *io, "float, or int8 to leave quantize and dequantize to the caller")->check(CLI::IsMember({"float", "int8"}))->capture_default_str();
+  command->add_flag("--segments", o.segments, "put NPU programs behind the flatbuffer, each aligned to 128 bytes");
+  command->add_flag("--no-verify", *no_verify, "do not run the finished file");
+  command->add_option("--dump", o.dump, "folder for the graph after every step, the TOSA files and the layer tables");
+  command->add_option("--stop-after", o.stop_after, "print the graph after this step and stop: import, clean, types, ..., partition, lower");
+  command->add_flag("--stats", o.stats, "what each step and rule did, on standard error");
+  command->add_flag("--json", o.json, "the summary as JSON");
+  command->add_flag("-q,--quiet", o.quiet, "no summary");
+  return {command, [flags, io, no_verify] {
+            flags->options.integer_io = *io == "int8";
+            flags->options.verify = !*no_verify;
+            return run(*flags);
+          }};
+}
+
+}  // namespace swoop

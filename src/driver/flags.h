@@ -1,0 +1,28 @@
+// The flags that `compile` and `accuracy` share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "driver/options.h"
+
+namespace swoop {
+
+// What CLI11 fills in before it can be understood.
+struct ModelFlags {
+  CompileOptions options;
+  std::string config_path;
+  std::string optimise = "Performance";
+  std::string precision = "int8";
+  std::string method = "mse";
+  std::string quantize_config;
+  bool per_tensor = false;
+  bool no_bias_correction = false;
+  int threads = 0;
+};
+
+void add_model_flags(CLI::App& command, ModelFlags& flags);
+
+// Reads the files that flags name and turns words into options.
+Result<void> understand(ModelFlags& flags);
+
+}  // namespace swoop

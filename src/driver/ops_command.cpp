@@ -1,0 +1,185 @@
+// swoop ops: what is supported, printed from the tables that decide it: PyTorch's operators (import), core operators and their ways to the
+// NPU (target, legalize), the NPUs' limits (target) and the rewrite rules. docs/SUPPORT.md is its --markdown.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include "clean/clean.h"
+#include "driver/commands.h"
+#include "import/import.h"
+#include "legalize/legalize.h"
+#include "ops/ops.h"
+#include "target/target.h"
+
+namespace swoop {
+
+namespace {
+
+struct Table {
+  std::string title;
+  std::string text;  // a sentence below the title
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> rows;
+};
+
+std::string_view name_of(Policy policy) {
+  switch (policy) {
+    case Policy::SameAsInput: return "its input's";
+    case Policy::OwnRange: return "measured";
+    case Policy::FixedRange: return "fixed";
+    case Policy::Accumulate32: return "measured, 32-bit sums";
+    case Policy::Table: return "measured, look-up table";
+    case Policy::KeepFloat: return "none";
+  }
+  return "";
+}
+
+// "U55" of Ethos-U55, as the constraint table spells cores.
+std::string short_name(NpuFamily family) { return std::string(family_name(family).substr(std::string_view("Ethos-").size())); }
+
+// One NPU of each family stands for all of its sizes: what an operator needs depends on the family alone.
+std::vector<NpuTarget> asked_families(const std::optional<NpuTarget>& target) {
+  if (target) return {*target};
+  std::vector<NpuTarget> families;
+  for (const NpuTarget& npu : npu_targets())
+    if (families.empty() || families.back().family != npu.family) families.push_back(npu);
+  return families;
+}
+
+std::vector<std::string_view> expansions_of(Op op) {
+  std::vector<std::string_view> names;
+  for (const Rule& rule : expand_rules())
+    if (std::find(rule.roots.begin(), rule.roots.end(), op) != rule.roots.end()) names.push_back(rule.name);
+  return names;
+}
+
+// Where an operator on quantized values goes: to the NPU as it is, to the NPU after a rewrite, or to a kernel of the host.
+std::string way_of(Op op, const NpuTarget& target) {
+  if (op == Op::Quantize || op == Op::Dequantize) return "border";
+  if (has_npu_form(op, target)) return "NPU";
+  return expansions_of(op).empty() ? "host" : "rewritten";
+}
+
+Table core_table(const std::optional<NpuTarget>& target) {
+  Table table{"Core operators",
+              "Everything PyTorch offers becomes these. `NPU`: has a form on the NPU, within the limits below; `rewritten`: becomes operators "
+              "that have, by the rules named; `border`: changes between floats and codes; `host`: a kernel of the stock runtime.",
+              {"operator", "range of the result"}, {}};
+  std::vector<NpuTarget> families = asked_families(target);
+  for (const NpuTarget& npu : families) table.head.push_back(short_name(npu.family));
+  table.head.push_back("rewrites");
+  for (int i = 0; i < kOpCount; ++i) {
+    auto op = static_cast<Op>(i);
+    std::vector<std::string> row = {std::string(name_of(op)), std::string(name_of(info(op).policy))};
+    for (const NpuTarget& npu : families) row.push_back(way_of(op, npu));
+    row.push_back(fmt::format("{}", fmt::join(expansions_of(op), ", ")));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table constraint_table(const std::optional<NpuTarget>& target) {
+  Table table{"Limits", "A node that breaks one of them stays on the host, and the summary repeats the label with the value that broke it.",
+              {"label", "NPUs", "operators", "limit"}, {}};
+  for (const Constraint& constraint : constraints()) {
+    bool applies = !target || constraint.cores == "all" || constraint.cores.find(short_name(target->family)) != std::string_view::npos;
+    if (applies)
+      table.rows.push_back({std::string(constraint.label), std::string(constraint.cores), std::string(constraint.ops), std::string(constraint.limit)});
+  }
+  return table;
+}
+
+Table aten_table() {
+  Table table{"PyTorch operators",
+              "Known overloads; in-place (`add_`) and `_copy` forms come with them. `core`: becomes core operators; `host`: stays one kernel of "
+              "the stock runtime. An operator that is not listed stays on the host too, if the runtime has a kernel for it.",
+              {"operator", "overloads", "becomes"}, {}};
+  std::map<std::pair<std::string, bool>, std::vector<std::string>> overloads;  // by operator and whether it stays opaque
+  for (const AtenOperator& op : aten_operators()) {
+    size_t dot = op.name.rfind('.');
+    overloads[{std::string(op.name.substr(0, dot)), op.opaque}].push_back(std::string(op.name.substr(dot + 1)));
+  }
+  for (auto& [key, names] : overloads) {
+    std::sort(names.begin(), names.end());
+    table.rows.push_back({key.first, fmt::format("{}", fmt::join(names, ", ")), key.second ? "host" : "core"});
+  }
+  return table;
+}
+
+Table rule_table() {
+  Table table{"Rewrite rules", "A rule meets only nodes of its root operators; a table whose roots are absent is not run.", {"table", "rule", "roots"}, {}};
+  auto add = [&](std::string_view name, std::span<const Rule> rules) {
+    for (const Rule& rule : rules) {
+      std::vector<std::string_view> roots;
+      for (Op op : rule.roots) roots.push_back(name_of(op));
+      std::string text = static_cast<int>(roots.size()) > 12 ? fmt::format("{} operators", roots.size()) : fmt::format("{}", fmt::join(roots, ", "));
+      table.rows.push_back({std::string(name), std::string(rule.name), std::move(text)});
+    }
+  };
+  add("clean: constants", constant_rules());
+  add("clean: movement", movement_rules());
+  add("clean: folding", fold_rules());
+  add("clean: quantize/dequantize pairs", qdq_rules());
+  add("legalize: expand", expand_rules());
+  add("legalize: channels last", channels_last_rules());
+  add("legalize: layout", layout_rules());
+  return table;
+}
+
+std::string markdown(const Table& table) {
+  std::string text = fmt::format("\n## {}\n\n{}\n\n| {} |\n|{}\n", table.title, table.text, fmt::join(table.head, " | "),
+                                 fmt::join(std::vector<std::string>(table.head.size(), "---|"), ""));
+  for (const std::vector<std::string>& row : table.rows) text += fmt::format("| {} |\n", fmt::join(row, " | "));
+  return text;
+}
+
+std::string plain(const Table& table) {
+  std::vector<size_t> widths(table.head.size());
+  for (size_t i = 0; i < widths.size(); ++i) {
+    widths[i] = table.head[i].size();
+    for (const std::vector<std::string>& row : table.rows) widths[i] = std::max(widths[i], row[i].size());
+  }
+  auto line = [&](const std::vector<std::string>& cells) {
+    std::string text;
+    for (size_t i = 0; i < cells.size(); ++i) text += fmt::format("{:<{}}  ", cells[i], i + 1 < cells.size() ? widths[i] : 0);
+    return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+  };
+  std::string text = fmt::format("{} ({})\n", table.title, table.rows.size()) + line(table.head);
+  for (const std::vector<std::string>& row : table.rows) text += line(row);
+  return text + "\n";
+}
+
+Result<std::string> operators(const std::string& name, bool as_markdown) {
+  std::optional<NpuTarget> target;
+  if (!name.empty()) {
+    TRY_ASSIGN(target, parse_target(name));
+  }
+  std::string text;
+  if (as_markdown) text = "# What swoop supports\n\nPrinted by `swoop ops --markdown` from the tables that decide it; `make docs` renews it.\n";
+  for (const Table& table : {core_table(target), constraint_table(target), aten_table(), rule_table()}) text += as_markdown ? markdown(table) : plain(table);
+  return text;
+}
+
+}  // namespace
+
+Command ops_command(CLI::App& app) {
+  struct Flags {
+    std::string target;
+    bool markdown = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("ops", "Supported operators and the NPUs' limits, from the tables");
+  command->add_option("-t,--target", flags->target, "one NPU alone (default: U55, U65 and U85 side by side)");
+  command->add_flag("--markdown", flags->markdown, "as docs/SUPPORT.md has it");
+  return {command, [flags] {
+            Result<std::string> text = operators(flags->target, flags->markdown);
+            if (!text) return fail(text.error());
+            fmt::print("{}", *text);
+            return 0;
+          }};
+}
+
+}  // namespace swoop

@@ -1,0 +1,28 @@
+// Proof of a compile: the finished file is run on the stock runtime with the NPU in software and compared, bit for bit, with the TOSA
+// interpreter on what crossed each region's border, and with the float model.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "driver/pipeline.h"
+#include "report/report.h"
+#include "tosa/tosa.h"
+
+namespace swoop {
+
+struct Proof {
+  Bytes pte;
+  std::vector<const tosa::Program*> regions;  // as they were compiled, in the order of the file's delegates
+  const Graph* source = nullptr;              // for inputs when there are no samples
+  const Pipeline* pipeline = nullptr;
+  std::span<const PortSummary> inputs;        // of the program
+  std::span<const PortSummary> outputs;
+  std::string bundle;                         // folder for what reproduces a difference
+};
+
+// A difference is an Error that names the first layer with other numbers and the bundle.
+Result<AccuracySummary> prove(const Proof& proof);
+
+}  // namespace swoop

@@ -1,0 +1,122 @@
+"""From a q/dq model to numbers: the emitted TOSA on the TOSA reference model, and the finished .pte in the stock runtime, against
+PyTorch running the quantized graph itself. Models: test/models, quantized by ExecuTorch's own quantizer."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh test)")
+pytest.importorskip("tosa_reference_model", reason="the TOSA reference model is not installed (tools/setup.sh test)")
+pytest.importorskip("executorch", reason="executorch is not installed (tools/setup.sh test)")
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release"))
+MODELS = ROOT / "test" / "models"
+NAMES = ["resnet8", "dscnn", "mobilenet_v1", "autoencoder", "layernorm", "seqcnn9", "moveaxis"]
+TARGETS = ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"]
+
+
+def swoop(*arguments):
+    return subprocess.run([BUILD / "swoop", *map(str, arguments)], capture_output=True, text=True, timeout=600)
+
+
+def compile_model(model, folder, target, *flags):
+    output = folder / "model.pte"
+    done = swoop("compile", model, "-o", output, "--target", target, "--dump", folder / "dump", "--json", *flags)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), output
+
+
+@pytest.fixture(scope="module")
+def references():
+    """Test inputs and what PyTorch makes of them with the q/dq graph, once per model."""
+    cache = {}
+
+    def get(name):
+        if name not in cache:
+            from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers the q/dq operators)
+
+            module = torch.export.load(MODELS / f"{name}_int8.pt2").module(check_guards=False)
+            inputs = np.load(MODELS / f"{name}.npz")["test"]
+            with torch.no_grad():
+                outputs = [module(torch.from_numpy(x)).numpy() for x in inputs]
+            cache[name] = inputs, outputs
+        return cache[name]
+
+    return get
+
+
+def quantize(x, port):
+    q = np.round(x * np.float32(1.0 / port["scale"])) + port["zero_point"]
+    return np.clip(q, -128, 127).astype(np.int8)
+
+
+def run_reference_model(tosa, inputs):
+    import tosa_reference_model
+
+    outputs, status = tosa_reference_model.run(tosa, inputs, verbosity="NONE", initialize_variable_tensor_from_numpy=1)
+    assert status == tosa_reference_model.GraphStatus.TOSA_VALID
+    return outputs
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", NAMES)
+def test_tosa_equals_the_quantized_graph_in_pytorch(name, target, references, tmp_path):
+    summary, _ = compile_model(MODELS / f"{name}_int8.pt2", tmp_path, target)
+    assert summary["delegates"] == 1 and summary["host_ops"] == {}, summary["host_reasons"]
+    tosa = (tmp_path / "dump" / "region0.tosa").read_bytes()
+    inputs, expected = references(name)
+    port_in, port_out = summary["inputs"][0], summary["outputs"][0]
+    steps = []
+    for x, y in zip(inputs, expected):
+        (codes,) = run_reference_model(tosa, [quantize(x, port_in)])
+        wanted = np.round(y / port_out["scale"]) + port_out["zero_point"]
+        steps.append(np.abs(codes.reshape(wanted.shape).astype(np.int64) - wanted))
+    steps = np.concatenate([s.ravel() for s in steps])
+    print(f"{name} {target}: {np.mean(steps == 0):.2%} exact, largest difference {steps.max():.0f} step(s)")
+    assert steps.max() <= 1
+    assert np.mean(steps == 0) >= 0.99
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_stock_runtime_accepts_the_program(name, target, tmp_path):
+    from executorch.runtime import Runtime, Verification
+
+    summary, path = compile_model(MODELS / f"{name}_int8.pt2", tmp_path, target)
+    program = Runtime.get().load_program(path, verification=Verification.InternalConsistency)
+    assert program.method_names == {"forward"}
+    metadata = program.metadata("forward")
+    assert metadata.num_inputs() == 1 and metadata.num_outputs() == 1
+    assert list(metadata.input_tensor_meta(0).sizes()) == summary["inputs"][0]["shape"]
+    assert list(metadata.output_tensor_meta(0).sizes()) == summary["outputs"][0]["shape"]
+
+
+def test_moveaxis_and_movedim_stay_int8_inside_the_region(tmp_path):
+    compile_model(MODELS / "moveaxis_int8.pt2", tmp_path, "ethos-u55-128")
+    imported = (tmp_path / "dump" / "00-import.ir").read_text()
+    assert "moveaxis" in imported and "movedim" in imported
+    final = sorted((tmp_path / "dump").glob("*-partition.ir"))[0].read_text()
+    assert final.count("opaque") == 1 and "transpose" not in final
+
+
+@pytest.mark.parametrize("name", ["resnet8", "seqcnn9"])
+def test_same_input_gives_the_same_bytes_with_any_number_of_threads(name, tmp_path):
+    files = []
+    for i, threads in enumerate([1, 1, 2, 7]):
+        path = tmp_path / f"{i}.pte"
+        done = swoop("compile", MODELS / f"{name}_int8.pt2", "-o", path, "--threads", threads, "-q")
+        assert done.returncode == 0, done.stderr
+        files.append(path.read_bytes())
+    assert len(set(files)) == 1
+
+
+def test_integer_io_leaves_the_border_out(tmp_path):
+    summary, _ = compile_model(MODELS / "resnet8_int8.pt2", tmp_path, "ethos-u55-128", "--io", "int8")
+    assert summary["border_ops"] == {} and summary["host_ops"] == {}
+    assert summary["inputs"][0]["dtype"] == "int8" and summary["outputs"][0]["dtype"] == "int8"
+    assert summary["inputs"][0]["scale"] > 0 and isinstance(summary["outputs"][0]["zero_point"], int)
