@@ -83,20 +83,26 @@ ValueId max_of_rows(Rewriter& rw, ValueId x) {
 }
 
 ValueId wide_function(Rewriter& rw, std::string_view fn, ValueId x, double low, double high, Type type) {
-  constexpr double kFactor = 16;
+  constexpr double kFactor = 16;  // a whole number of table steps, so that each part ends at a sample
   bool rises = fn == "log";
   UnaryFn function = unary_function(fn);
+  auto value = [&](double at) { return static_cast<double>(function(static_cast<float>(at), 0, 0)); };
   Shape shape = rw.type(x).shape;
   type.shape = shape;
   low = std::max(low, high / 1e9);
   ValueId result = kNone;
   for (double top = high;; top /= kFactor) {
     bool last = top / kFactor <= low;
-    ValueId part = rw.make(Op::Quantize, {x}, {}, i16_type(shape, top / 32767));
-    auto bound = static_cast<double>(function(static_cast<float>(low), 0, 0));
-    // Left of the table's first steps the chord of a convex function lies above it: the smallest answer is never that one.
-    part = unary(rw, fn, part, type, rises ? Attrs{{Key::ActMin, bound}} : Attrs{{Key::ActMin, 0.0}, {Key::ActMax, bound}});
-    result = result == kNone ? part : rw.make(rises ? Op::Maximum : Op::Minimum, {result, part}, {}, type);
+    double end = value(last ? low : top / kFactor);
+    ValueId part = rw.make(Op::Quantize, {x}, {}, i16_type(shape, top / 32768));
+    part = unary(rw, fn, part, type, rises ? Attrs{{Key::ActMin, end}} : Attrs{{Key::ActMin, 0.0}, {Key::ActMax, end}});
+    if (result == kNone) {
+      result = part;
+    } else {  // the part's own share: nothing where x is above its top
+      auto at_top = static_cast<int64_t>(std::nearbyint(value(top) / type.scale()));
+      part = rw.make(Op::Sub, {part, scalar(rw, DType::I16, type.rank(), at_top, type.scale())}, {}, type);
+      result = rw.make(Op::Add, {result, part}, {}, type);
+    }
     if (last) return result;
   }
 }

@@ -34,10 +34,10 @@ ValueId reduce(Rewriter& rw, Op op, ValueId x, Ints axes, Type type);  // keeps 
 // along the width are cheaper (0.8).
 ValueId max_of_rows(Rewriter& rw, ValueId x);
 
-// fn(x) for a positive, convex falling (rsqrt, reciprocal) or concave rising (log) function of an i32 value with a large range, as i16 in
-// `type`. One 16-bit table has 256 steps above zero, too few near zero: so each table covers a factor of 16 of the range, saturating
-// above it, and the smallest (falling) or largest (rising) answer is the right one. Meant for one value per row, where it costs nothing.
-// Relative error below 1e-3 for arguments in [low, high]; outside, the answer is that at the end.
+// fn(x) of a positive i32 value with a large range, as i16 in `type`: rsqrt, reciprocal, log. One 16-bit table has 256 steps above zero, too
+// few near zero. So each table covers a factor of 16: above its range the argument saturates, below it the answer does, and the shares of
+// the tables add up. Meant for one value per row, where it costs nothing. Relative error (log: error) below 1e-3 for arguments in
+// [low, high]; outside, the answer is that at the end.
 ValueId wide_function(Rewriter& rw, std::string_view fn, ValueId x, double low, double high, Type type);
 
 // y[c] = gain[c] * x[c] + offset[c] along the last dim, as a depthwise 1x1 convolution: constant vectors belong in weights and bias

@@ -10,12 +10,18 @@ std::span<const Rule> softmax_rules();
 std::span<const Rule> attention_rules();
 std::span<const Rule> convolution_rules();
 std::span<const Rule> transposed_rules();
+std::span<const Rule> pooling_rules();
+std::span<const Rule> resample_rules();
+std::span<const Rule> arithmetic_rules();
 
 // One table, since an expansion may make what another one expands.
 std::span<const Rule> expand_rules() {
   static const std::vector<Rule> kRules = [] {
     std::vector<Rule> all;
-    for (std::span<const Rule> part : {norm_rules(), attention_rules(), softmax_rules(), window_rules(), convolution_rules(), transposed_rules(), product_rules(), primitive_rules()}) all.insert(all.end(), part.begin(), part.end());
+    for (std::span<const Rule> part :
+         {norm_rules(), attention_rules(), softmax_rules(), pooling_rules(), window_rules(), convolution_rules(), transposed_rules(),
+          resample_rules(), arithmetic_rules(), product_rules(), primitive_rules()})
+      all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
   return kRules;

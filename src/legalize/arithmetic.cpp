@@ -1,0 +1,223 @@
+// Elementwise functions that the cores do not have, from those they have.
+#include <algorithm>
+#include <cmath>
+
+#include "legalize/kernel.h"
+
+namespace swoop {
+
+namespace {
+
+bool is_codes(const Type& type) { return type.quantized() && !type.quant->per_channel() && !is_float(type.dtype); }
+
+Attrs clamp_of(const Node& n) {
+  Attrs bounds;
+  for (Key key : {Key::ActMin, Key::ActMax})
+    if (const Attr* bound = n.attrs.find(key)) bounds.set(key, *bound);
+  return bounds;
+}
+
+// The one real number a constant stands for.
+std::optional<double> constant_scalar(const Rewriter& rw, ValueId id) {
+  const Value& value = rw.value(id);
+  if (!value.constant || element_count(value.type.shape) != 1) return std::nullopt;
+  return real_at(value, 0);
+}
+
+// prelu(x, w)  ->  max or min of x and w * x, each a depthwise 1x1 into the result's own type; leaky_relu for a single w
+bool expand_prelu(Rewriter& rw, Node& n) {
+  if (!computes_on_codes(rw, n) || !rw.value(n.inputs[1]).constant) return false;
+  const Type out = rw.type(n.outputs[0]);
+  const Value& w = rw.value(n.inputs[1]);
+  int64_t count = element_count(w.type.shape);
+  if (count == 1) {
+    Attrs attrs = clamp_of(n);
+    attrs.set(Key::Alpha, real_at(w, 0));
+    rw.replace(n, unary(rw, "leaky_relu", n.inputs[0], out, attrs));
+    return true;
+  }
+  if (out.rank() < 2 || count != out.shape[1]) return false;
+  std::vector<double> slope, one(static_cast<size_t>(count), 1.0);
+  for (int64_t i = 0; i < count; ++i) slope.push_back(real_at(w, i));
+  bool flat = std::all_of(slope.begin(), slope.end(), [](double s) { return s <= 1; });
+  bool steep = std::all_of(slope.begin(), slope.end(), [](double s) { return s >= 1; });
+  ValueId x = n.inputs[0];
+  if (flat || steep) {
+    ValueId straight = scale_axis_1(rw, x, one, {}, out);
+    ValueId bent = scale_axis_1(rw, x, slope, {}, out);
+    rw.replace(n, rw.make(flat ? Op::Maximum : Op::Minimum, {straight, bent}, clamp_of(n), out));
+    return true;
+  }
+  // Slopes on both sides of 1: the halves are added.
+  ValueId zero = scalar(rw, rw.type(x).dtype, rw.type(x).rank(), 0, rw.type(x).scale());
+  ValueId above = rw.make(Op::Maximum, {x, zero}, {}, rw.type(x));
+  ValueId below = scale_axis_1(rw, rw.make(Op::Minimum, {x, zero}, {}, rw.type(x)), slope, {}, out);
+  rw.replace(n, rw.make(Op::Add, {scale_axis_1(rw, above, one, {}, out), below}, clamp_of(n), out));
+  return true;
+}
+
+// x / c  ->  x * (1/c), with the factor in the scale of a constant one
+bool divide_by_constant(Rewriter& rw, Node& n) {
+  std::optional<double> divisor = constant_scalar(rw, n.inputs[1]);
+  if (!divisor || *divisor == 0 || !computes_on_codes(rw, n) || n.has(Key::Mode)) return false;
+  ValueId factor = scalar(rw, rw.type(n.inputs[0]).dtype, rw.type(n.outputs[0]).rank(), *divisor < 0 ? -1 : 1, 1.0 / std::fabs(*divisor));
+  rw.replace(n, rw.make(Op::Mul, {n.inputs[0], factor}, clamp_of(n), rw.type(n.outputs[0])));
+  return true;
+}
+
+// x * c with one c for all  ->  x * 1, with the factor in the scale: c is exact however it was quantized
+bool exact_factor(Rewriter& rw, Node& n) {
+  if (!is_codes(rw.type(n.outputs[0]))) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    std::optional<double> factor = constant_scalar(rw, n.inputs[i]);
+    if (!factor || *factor == 0 || !is_codes(rw.type(n.inputs[i])) || !is_codes(rw.type(n.inputs[1 - i]))) continue;
+    if (std::abs(codes_of(rw.value(n.inputs[i]))[0] - rw.type(n.inputs[i]).zero_point()) == 1) continue;
+    if (rw.type(n.inputs[i]).dtype == DType::I32 || rw.value(n.inputs[1 - i]).constant) continue;
+    int rank = std::max(rw.type(n.inputs[i]).rank(), 1);
+    rw.set_input(n, i, scalar(rw, rw.type(n.inputs[i]).dtype, rank, *factor < 0 ? -1 : 1, std::fabs(*factor)));
+    return true;
+  }
+  return false;
+}
+
+// The widest value of 1/x over the codes of x but zero.
+double largest_reciprocal(const Type& type) {
+  Reals reals = reals_of(type);
+  double least = reals.min > 0 ? reals.min : reals.max < 0 ? -reals.max : type.scale();
+  return 1.0 / least;
+}
+
+// a / b  ->  a * (1/b), the reciprocal from a 16-bit table
+bool divide_by_table(Rewriter& rw, Node& n) {
+  const Type& b = rw.type(n.inputs[1]);
+  if (!computes_on_codes(rw, n) || !is_codes(b) || b.dtype == DType::I32 || n.has(Key::Mode)) return false;
+  double most = largest_reciprocal(b);
+  ValueId a = n.inputs[0];
+  ValueId share = unary(rw, "reciprocal", n.inputs[1], i16_type(b.shape, most / 32767), {{Key::ActMin, -most}, {Key::ActMax, most}});
+  if (rw.type(a).dtype == DType::I8) {  // both operands of a product of one width
+    Type wide = i16_type(rw.type(a).shape, rw.type(a).scale() / 128);
+    a = rw.make(Op::Mul, {a, scalar(rw, DType::I8, rw.type(a).rank(), 1, 1.0)}, {}, wide);
+  }
+  rw.replace(n, rw.make(Op::Mul, {a, share}, clamp_of(n), rw.type(n.outputs[0])));
+  return true;
+}
+
+// pow(x, c)  ->  a table; remainder(x, c) likewise
+bool function_of_one(Rewriter& rw, Node& n) {
+  std::optional<double> exponent = constant_scalar(rw, n.inputs[1]);
+  if (!exponent || !computes_on_codes(rw, n)) return false;
+  Attrs attrs = clamp_of(n);
+  attrs.set(Key::Alpha, *exponent);
+  rw.replace(n, unary(rw, n.op == Op::Pow ? "pow" : "remainder", n.inputs[0], rw.type(n.outputs[0]), attrs));
+  return true;
+}
+
+// cumsum(x)  ->  a linear layer with a triangle of ones, along the last axis
+bool cumsum_by_conv(Rewriter& rw, Node& n) {
+  if (!computes_on_codes(rw, n)) return false;
+  const Type out = rw.type(n.outputs[0]);
+  int64_t axis = n.integer(Key::Axis), last = out.rank() - 1;
+  int64_t length = out.shape[static_cast<size_t>(axis)];
+  constexpr int64_t kLongest = 2048;  // the triangle has the square of it
+  if (length > kLongest) return false;
+  Ints perm;
+  for (int64_t i = 0; i <= last; ++i)
+    if (i != axis) perm.push_back(i);
+  perm.push_back(axis);
+  std::vector<int64_t> triangle(static_cast<size_t>(length * length), 0);
+  for (int64_t o = 0; o < length; ++o)
+    for (int64_t i = 0; i <= o; ++i) triangle[static_cast<size_t>(o * length + i)] = 1;
+  ValueId weight = codes(rw, quantized(DType::I8, {length, length}, 1.0, 0), triangle, "triangle");
+  ValueId x = axis == last ? n.inputs[0] : transpose(rw, n.inputs[0], perm);
+  ValueId y = rw.make(Op::Linear, {x, weight, kNone}, clamp_of(n), with_shape(out, rw.type(x).shape));
+  rw.replace(n, axis == last ? y : transpose(rw, y, inverse(perm)));
+  return true;
+}
+
+// argmax as 64 bits, along any axis  ->  along the last one as 32 bits, then a cast that stays with the host
+bool narrow_argmax(Rewriter& rw, Node& n) {
+  const Type& x = rw.type(n.inputs[0]);
+  const Type out = rw.type(n.outputs[0]);
+  if (!is_codes(x) || out.dtype != DType::I64) return false;
+  int64_t axis = n.integer(Key::Axis), last = x.rank() - 1;
+  constexpr int64_t kMostOnU55 = 127;  // u55.c10
+  if (!is_u85(rw) && (x.dtype != DType::I8 || x.shape[static_cast<size_t>(axis)] > kMostOnU55)) return false;
+  Ints perm;
+  for (int64_t i = 0; i <= last; ++i)
+    if (i != axis) perm.push_back(i);
+  perm.push_back(axis);
+  ValueId from = axis == last ? n.inputs[0] : transpose(rw, n.inputs[0], perm);
+  Shape kept = rw.type(from).shape;
+  kept.back() = 1;
+  ValueId index = rw.make(Op::ArgMax, {from}, {{Key::Axis, last}, {Key::Keepdim, true}}, Type{DType::I32, kept, {}});
+  rw.replace(n, rw.make(Op::Cast, {reshape(rw, index, out.shape)}, {{Key::DType, DType::I64}}, out));
+  return true;
+}
+
+// argmin(x)  ->  argmax(-x); the codes -1 - q are exact
+bool argmin_to_argmax(Rewriter& rw, Node& n) {
+  Type type = rw.type(n.inputs[0]);
+  if (!is_codes(type) || type.dtype != DType::I8) return false;
+  type.quant = Quant{{type.scale()}, {-1 - type.zero_point()}, -1, -128, 127};
+  rw.replace(n, rw.make(Op::ArgMax, {unary(rw, "neg", n.inputs[0], type)}, n.attrs, rw.type(n.outputs[0])));
+  return true;
+}
+
+// where(constant mask, a, b)  ->  max(min(a, high), low) where b is one number; the masks as constants of the result's type
+bool where_constant_mask(Rewriter& rw, Node& n) {
+  if (is_u85(rw) || !rw.value(n.inputs[0]).constant) return false;
+  const Type out = rw.type(n.outputs[0]);
+  if (!is_codes(out) || out.dtype == DType::I32) return false;
+  for (size_t keep = 1; keep < 3; ++keep) {
+    std::optional<double> other = constant_scalar(rw, n.inputs[3 - keep]);
+    if (!other || !is_codes(rw.type(n.inputs[keep])) || rw.type(n.inputs[keep]).shape != out.shape) continue;
+    std::vector<int64_t> mask = codes_of(rw.value(n.inputs[0]));
+    int64_t code = quantize_value(static_cast<float>(*other), out.scale(), out.zero_point(), out.quant->qmin, out.quant->qmax);
+    std::vector<int64_t> low, high;
+    for (int64_t m : mask) {
+      bool kept = (m != 0) == (keep == 1);
+      low.push_back(kept ? out.quant->qmin : code);
+      high.push_back(kept ? out.quant->qmax : code);
+    }
+    Type bounds = with_shape(out, rw.type(n.inputs[0]).shape);
+    ValueId x = n.inputs[keep];
+    if (rw.type(x).quant != out.quant) x = rw.make(Op::Quantize, {x}, {}, out);
+    if (code != out.quant->qmax) x = rw.make(Op::Minimum, {x, codes(rw, bounds, high, "high")}, {}, out);
+    if (code != out.quant->qmin) x = rw.make(Op::Maximum, {x, codes(rw, bounds, low, "low")}, {}, out);
+    rw.replace(n, x);
+    return true;
+  }
+  return false;
+}
+
+// where(x > c, x, d)  ->  threshold(x), one table; where(x > 0, x, ...) in PyTorch's other spellings are maxima
+bool where_to_threshold(Rewriter& rw, Node& n) {
+  Node* compare = rw.producer(n, 0, Op::Compare);
+  if (!compare || compare->text(Key::Fn) != "gt" || compare->inputs[0] != n.inputs[1]) return false;
+  std::optional<double> bound = constant_scalar(rw, compare->inputs[1]), other = constant_scalar(rw, n.inputs[2]);
+  const Type& x = rw.type(n.inputs[1]);
+  const Type out = rw.type(n.outputs[0]);
+  if (!bound || !other || !is_codes(x) || !is_codes(out) || x.dtype == DType::I32 || x.shape != out.shape) return false;
+  rw.replace(n, unary(rw, "threshold", n.inputs[1], out, {{Key::Alpha, *bound}, {Key::Beta, *other}}));
+  return true;
+}
+
+}  // namespace
+
+std::span<const Rule> arithmetic_rules() {
+  static const Rule kRules[] = {
+      {"expand-prelu", {Op::Prelu}, expand_prelu},
+      {"divide-by-constant", {Op::Div}, divide_by_constant},
+      {"divide-by-table", {Op::Div}, divide_by_table},
+      {"exact-factor", {Op::Mul}, exact_factor},
+      {"function-of-one", {Op::Pow, Op::Remainder}, function_of_one},
+      {"cumsum-by-conv", {Op::CumSum}, cumsum_by_conv},
+      {"narrow-argmax", {Op::ArgMax}, narrow_argmax},
+      {"argmin-to-argmax", {Op::ArgMin}, argmin_to_argmax},
+      {"where-to-threshold", {Op::Where}, where_to_threshold},
+      {"where-constant-mask", {Op::Where}, where_constant_mask},
+  };
+  return kRules;
+}
+
+}  // namespace swoop

@@ -1,0 +1,162 @@
+// Padding by the data itself, and resizing, in forms that every core takes.
+#include <algorithm>
+#include <cmath>
+
+#include "legalize/kernel.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr int64_t kMaxPieces = 512;  // of one concat, before it is too dear
+
+// pad(x, reflect | replicate | circular)  ->  slices of x beside x, axis by axis
+bool pad_with_slices(Rewriter& rw, Node& n) {
+  std::string mode(n.text(Key::Mode, "constant"));
+  if (mode == "constant" || !on_integers(rw.graph(), n)) return false;
+  const Ints padding = n.ints(Key::Padding);
+  int64_t pieces = 0;
+  for (int64_t p : padding) pieces += std::max<int64_t>(p, 0);
+  if (pieces > kMaxPieces) return false;
+  ValueId x = n.inputs[0];
+  for (size_t i = 0; i < padding.size() / 2; ++i) {
+    auto axis = static_cast<int64_t>(i);
+    int64_t size = rw.type(x).shape[i], before = padding[2 * i], after = padding[2 * i + 1];
+    if (before < 0 || after < 0) return false;
+    auto one = [&](int64_t at) { return slice(rw, x, axis, at, at + 1); };
+    std::vector<ValueId> parts;
+    if (mode == "circular") {
+      if (before > 0) parts.push_back(slice(rw, x, axis, size - before, size));
+    } else {
+      for (int64_t k = before; k > 0; --k) parts.push_back(one(mode == "reflect" ? k : 0));
+    }
+    parts.push_back(x);
+    if (mode == "circular") {
+      if (after > 0) parts.push_back(slice(rw, x, axis, 0, after));
+    } else {
+      for (int64_t k = 1; k <= after; ++k) parts.push_back(one(mode == "reflect" ? size - 1 - k : size - 1));
+    }
+    x = concat(rw, parts, axis);
+  }
+  rw.replace(n, x);
+  return true;
+}
+
+// pad with negative amounts  ->  slices, then a pad
+bool crop_pad(Rewriter& rw, Node& n) {
+  Ints padding = n.ints(Key::Padding);
+  if (!on_integers(rw.graph(), n) || std::none_of(padding.begin(), padding.end(), [](int64_t p) { return p < 0; })) return false;
+  ValueId x = n.inputs[0];
+  for (size_t i = 0; i < padding.size() / 2; ++i) {
+    int64_t size = rw.type(x).shape[i];
+    x = slice(rw, x, static_cast<int64_t>(i), std::max<int64_t>(0, -padding[2 * i]), size - std::max<int64_t>(0, -padding[2 * i + 1]));
+    padding[2 * i] = std::max<int64_t>(0, padding[2 * i]);
+    padding[2 * i + 1] = std::max<int64_t>(0, padding[2 * i + 1]);
+  }
+  Attrs attrs = n.attrs;
+  attrs.set(Key::Padding, padding);
+  rw.replace(n, rw.make(Op::Pad, {x}, attrs, rw.type(n.outputs[0])));
+  return true;
+}
+
+bool is_resize(Rewriter& rw, const Node& n, std::string_view mode) {
+  return n.text(Key::Mode) == mode && !n.flag(Key::ChannelsLast) && rw.type(n.inputs[0]).rank() == 4 && on_integers(rw.graph(), n);
+}
+
+// Which input position nearest reads for each output, as PyTorch computes it.
+std::vector<int64_t> nearest_positions(const Node& n, size_t i, int64_t in, int64_t out) {
+  double scale = n.has(Key::Scales) && n.doubles(Key::Scales).size() > i ? n.doubles(Key::Scales)[i] : 0.0;
+  float ratio = scale > 0 ? static_cast<float>(1.0 / scale) : static_cast<float>(in) / static_cast<float>(out);
+  std::vector<int64_t> positions;
+  for (int64_t o = 0; o < out; ++o) positions.push_back(std::min(static_cast<int64_t>(std::floor(static_cast<float>(o) * ratio)), in - 1));
+  return positions;
+}
+
+// resize nearest that the core refuses  ->  repeats, for whole factors; rows and columns picked one by one otherwise
+bool repeat_nearest(Rewriter& rw, Node& n) {
+  if (!is_resize(rw, n, "nearest")) return false;
+  const Type out = rw.type(n.outputs[0]);
+  const Shape in = rw.type(n.inputs[0]).shape;
+  bool whole = out.shape[2] % in[2] == 0 && out.shape[3] % in[3] == 0;
+  if (whole && supports(rw.graph(), n, target_of(rw)).ok) return false;
+  if (!whole && is_u85(rw) && !n.has(Key::Scales)) return false;  // RESIZE does it
+  if (!whole && out.shape[2] + out.shape[3] > kMaxPieces) return false;
+  ValueId x = to_last(rw, n.inputs[0]);
+  for (size_t i = 2; i-- > 0;) {  // the width first: fewer bytes are repeated along the height
+    auto axis = static_cast<int64_t>(1 + i);
+    const Shape shape = rw.type(x).shape;
+    int64_t from = shape[1 + i], to = out.shape[2 + i];
+    if (from == to) continue;
+    if (to % from == 0) {
+      int64_t before = element_count(Shape(shape.begin(), shape.begin() + axis + 1));
+      int64_t behind = element_count(shape) / before;
+      x = reshape(rw, x, {1, before, 1, behind});
+      x = rw.make(Op::Repeat, {x}, {{Key::Multiples, Ints{1, 1, to / from, 1}}});
+      Shape wider = shape;
+      wider[1 + i] = to;
+      x = reshape(rw, x, wider);
+      continue;
+    }
+    std::vector<ValueId> parts;
+    for (int64_t at : nearest_positions(n, i, from, to)) parts.push_back(slice(rw, x, axis, at, at + 1));
+    x = concat(rw, parts, axis);
+  }
+  x = to_first(rw, x);
+  rw.replace(n, rw.type(x).quant == out.quant ? x : rw.make(Op::Quantize, {x}, {}, out));
+  return true;
+}
+
+// resize bilinear by a whole factor f, half-pixel centres, on a core without it  ->  the data with its border repeated, a depthwise conv
+// per phase, phases interleaved as for a transposed conv. Weights are multiples of 1/(2f) along each axis, exact in 8 bits up to f = 5.
+bool bilinear_by_phases(Rewriter& rw, Node& n) {
+  if (!is_resize(rw, n, "bilinear") || n.flag(Key::AlignCorners) || is_u85(rw)) return false;
+  const Type out = rw.type(n.outputs[0]);
+  const Shape in = rw.type(n.inputs[0]).shape;
+  if (out.shape[2] % in[2] != 0 || out.shape[3] % in[3] != 0) return false;
+  std::array<int64_t, 2> factor = {out.shape[2] / in[2], out.shape[3] / in[3]};
+  for (size_t i = 0; i < 2; ++i) {
+    double scale = n.has(Key::Scales) && n.doubles(Key::Scales).size() > i ? n.doubles(Key::Scales)[i] : 0.0;
+    if (scale > 0 && scale != static_cast<double>(factor[i])) return false;
+  }
+  if ((2 * factor[0] - 1) * (2 * factor[1] - 1) > 127) return false;
+  // Taps at -1, 0, 1 of phase r, in units of 1 / 2f: its centre lies (2r + 1 - f) / 2f from that of x[t].
+  auto taps = [](int64_t f, int64_t r) {
+    int64_t away = 2 * r + 1 - f;
+    std::array<int64_t, 3> list = {std::max<int64_t>(0, -away), 2 * f - std::abs(away), std::max<int64_t>(0, away)};
+    if (f == 1) list = {0, 2, 0};
+    return list;
+  };
+  int64_t channels = in[1];
+  Attrs edge{{Key::Padding, Ints{0, 0, 1, 1, 1, 1, 0, 0}}, {Key::Mode, std::string("replicate")}};
+  ValueId x = rw.make(Op::Pad, {to_last(rw, n.inputs[0])}, edge);
+  Type weight = quantized(DType::I8, {channels, 3, 3, 1}, 1.0 / static_cast<double>(4 * factor[0] * factor[1]), 0);
+  std::vector<ValueId> rows;
+  for (int64_t r = 0; r < factor[0]; ++r) {
+    std::vector<ValueId> columns;
+    for (int64_t q = 0; q < factor[1]; ++q) {
+      std::vector<int64_t> list;
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t y : taps(factor[0], r))
+          for (int64_t z : taps(factor[1], q)) list.push_back(y * z);
+      columns.push_back(conv_last(rw, x, codes(rw, weight, list, "bilinear"), kNone, {{1, 1}, {0, 0, 0, 0}, channels}, out));
+    }
+    rows.push_back(concat(rw, columns, 3));
+  }
+  x = reshape(rw, concat(rw, rows, 2), {in[0], out.shape[2], out.shape[3], channels});
+  rw.replace(n, to_first(rw, x));
+  return true;
+}
+
+}  // namespace
+
+std::span<const Rule> resample_rules() {
+  static const Rule kRules[] = {
+      {"crop-pad", {Op::Pad}, crop_pad},
+      {"pad-with-slices", {Op::Pad}, pad_with_slices},
+      {"repeat-nearest", {Op::Resize}, repeat_nearest},
+      {"bilinear-by-phases", {Op::Resize}, bilinear_by_phases},
+  };
+  return kRules;
+}
+
+}  // namespace swoop
