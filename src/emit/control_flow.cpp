@@ -7,7 +7,8 @@
 namespace swoop::emit {
 
 // `results` (empty: anywhere) are the tensors that the body's outputs must end up in.
-Result<std::vector<int>> GraphEmitter::emit_body(const Graph& body, const std::vector<int>& inputs, const std::vector<int>& results) {
+Result<std::vector<int>> GraphEmitter::emit_body(const Graph& body, const std::vector<int>& inputs,
+                                                 const std::vector<int>& results) {
   Scope scope = scope_of(body);
   CHECK(inputs.size() == body.inputs().size(), "a body with {} inputs gets {}", body.inputs().size(), inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) scope.values[body.inputs()[i]] = inputs[i];
@@ -79,8 +80,9 @@ Result<void> GraphEmitter::emit_while(Scope& scope, const Node& node) {
   return {};
 }
 
-// Map is a scan that carries nothing. Rows are taken with select_copy and collected with et_copy_index, which grows its target row
-// by row: the collected tensors have an upper bound for a shape. The counter goes back to 0 so that the program can run again.
+// Map is a scan that carries nothing. Rows are taken with select_copy and collected with et_copy_index, which grows its
+// target row by row: the collected tensors have an upper bound for a shape. The counter goes back to 0 so that the
+// program can run again.
 Result<void> GraphEmitter::emit_scan(Scope& scope, const Node& node) {
   bool map = node.op == Op::Map;
   size_t carried_count = map ? 0 : static_cast<size_t>(node.integer(Key::Carried));

@@ -8,10 +8,13 @@ namespace swoop {
 
 CompileSpecs npu_compile_specs(std::string_view target, std::string_view system_config, std::string_view memory_mode,
                                std::string_view tosa_spec) {
-  std::string flags = fmt::format("--accelerator-config={} --output-format=raw --system-config={} --memory-mode={}", target,
-                                  system_config, memory_mode);
-  return {{"tosa_spec", std::string(tosa_spec)}, {"compile_flags", std::move(flags)}, {"output_format", "vela"},
-          {"preserve_io_quantization", "False"}, {"target", std::string(target)}};
+  std::string flags = fmt::format("--accelerator-config={} --output-format=raw --system-config={} --memory-mode={}",
+                                  target, system_config, memory_mode);
+  return {{"tosa_spec", std::string(tosa_spec)},
+          {"compile_flags", std::move(flags)},
+          {"output_format", "vela"},
+          {"preserve_io_quantization", "False"},
+          {"target", std::string(target)}};
 }
 
 Result<Buffer> emit_pte(const Graph& graph, std::span<const Region> regions, const EmitOptions& options) {

@@ -1,6 +1,7 @@
-// The ExecuTorch program (.pte): written from the host graph and the finished NPU regions, and read back for inspection.
-// Schema and calling conventions are those of the executorch wheel, so that the stock runtime loads the file as it is.
-// Invariants: same graph, same bytes; every region's arguments match its blob; read_pte takes bytes from anywhere and never trusts them.
+// The ExecuTorch program (.pte): written from the host graph and the finished NPU regions, and read back for
+// inspection. Schema and calling conventions are those of the executorch wheel, so that the stock runtime loads the
+// file as it is. Invariants: same graph, same bytes; every region's arguments match its blob; read_pte takes bytes from
+// anywhere and never trusts them.
 #pragma once
 
 #include <map>
@@ -20,7 +21,8 @@ constexpr std::string_view kNpuBackend = "EthosUBackend";
 
 using CompileSpecs = std::vector<std::pair<std::string, std::string>>;
 
-// One delegate: the packed program (stream.h) and what is recorded beside it. The device runtime ignores the specs; people read them.
+// One delegate: the packed program (stream.h) and what is recorded beside it. The device runtime ignores the specs;
+// people read them.
 struct Region {
   Bytes blob;
   CompileSpecs compile_specs;
@@ -33,16 +35,18 @@ CompileSpecs npu_compile_specs(std::string_view target, std::string_view system_
 struct EmitOptions {
   std::string method = "forward";
   bool delegate_segments = false;  // blobs behind the program, each at a multiple of 128, instead of inside it
-  bool input_names = true;         // keep the names of inputs and buffers in the file, for `swoop run` and `swoop inspect`
+  bool input_names = true;  // keep the names of inputs and buffers in the file, for `swoop run` and `swoop inspect`
 };
 
 // Fails when a host operator has no kernel in the stock runtime, or a size exceeds the format's 2 GiB.
 Result<Buffer> emit_pte(const Graph& graph, std::span<const Region> regions, const EmitOptions& options = {});
 
-// Whether emit_pte finds a kernel for this node, and if not, why: for the partitioner's report. Regions and control flow are accepted.
+// Whether emit_pte finds a kernel for this node, and if not, why: for the partitioner's report. Regions and control
+// flow are accepted.
 Result<void> host_supports(const Graph& graph, const Node& node);
 
-// ---- reading -------------------------------------------------------------------------------------------------------------------
+// ---- reading
+// -------------------------------------------------------------------------------------------------------------------
 
 struct ProgramTensor {
   std::string name;   // empty when the file does not say
@@ -69,10 +73,10 @@ struct ProgramMethod {
   std::string out_spec;
   std::vector<ProgramTensor> inputs;
   std::vector<ProgramTensor> outputs;
-  std::vector<ProgramTensor> states;           // planned tensors with initial data
-  std::vector<std::string> operators;          // "aten::add.out", in the order of the file
-  std::map<std::string, int> kernel_calls;     // the same names without ".out", with how often they are called
-  std::vector<std::string> instructions;       // one line each
+  std::vector<ProgramTensor> states;        // planned tensors with initial data
+  std::vector<std::string> operators;       // "aten::add.out", in the order of the file
+  std::map<std::string, int> kernel_calls;  // the same names without ".out", with how often they are called
+  std::vector<std::string> instructions;    // one line each
   std::vector<ProgramDelegate> delegates;
   int delegate_calls = 0;
   size_t values = 0;

@@ -1,5 +1,5 @@
-// For the Python tests: `emit_tool GRAPH.ir OUT.pte [--segments]` emits a graph in text form (with data) that has no regions;
-// `emit_tool --read FILE.pte` prints what read_pte finds.
+// For the Python tests: `emit_tool GRAPH.ir OUT.pte [--segments]` emits a graph in text form (with data) that has no
+// regions; `emit_tool --read FILE.pte` prints what read_pte finds.
 #include <fmt/ranges.h>
 
 #include <cstdio>
@@ -23,17 +23,17 @@ void show_ports(std::string_view kind, const std::vector<ProgramTensor>& ports) 
 Result<void> read(const char* path) {
   TRY_ASSIGN(auto file, MappedFile::open(path));
   TRY_ASSIGN(ProgramInfo info, read_pte(file->bytes()));
-  fmt::print("file {} program {} constants {} initial {} delegates {}\n", info.file_bytes, info.program_bytes, info.constant_bytes,
-             info.initial_bytes, info.delegate_bytes);
+  fmt::print("file {} program {} constants {} initial {} delegates {}\n", info.file_bytes, info.program_bytes,
+             info.constant_bytes, info.initial_bytes, info.delegate_bytes);
   for (const ProgramMethod& method : info.methods) {
-    fmt::print("method {} values {} planned {} method_bytes {} temp {}\n", method.name, method.values, method.planned_bytes,
-               method.method_bytes, method.temp_bytes);
+    fmt::print("method {} values {} planned {} method_bytes {} temp {}\n", method.name, method.values,
+               method.planned_bytes, method.method_bytes, method.temp_bytes);
     show_ports("input", method.inputs);
     show_ports("output", method.outputs);
     show_ports("state", method.states);
     for (const ProgramDelegate& delegate : method.delegates)
-      fmt::print("delegate {} {} bytes at {}{}\n", delegate.id, delegate.blob.size(), delegate.blob.data() - file->bytes().data(),
-                 delegate.in_segment ? " in a segment" : "");
+      fmt::print("delegate {} {} bytes at {}{}\n", delegate.id, delegate.blob.size(),
+                 delegate.blob.data() - file->bytes().data(), delegate.in_segment ? " in a segment" : "");
     for (size_t i = 0; i < method.instructions.size(); ++i) fmt::print("{:4} {}\n", i, method.instructions[i]);
   }
   return {};

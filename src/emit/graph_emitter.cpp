@@ -54,13 +54,13 @@ Shape permuted_shape(const Shape& shape, const Ints& perm) {
 
 Result<void> check_type(const Graph& graph, const Value& value) {
   if (scalar_type(value.type.dtype) < 0)
-    return error("{} has element type {}, which ExecuTorch does not know; it can only live inside an NPU region.", value.name,
-                 name_of(value.type.dtype));
+    return error("{} has element type {}, which ExecuTorch does not know; it can only live inside an NPU region.",
+                 value.name, name_of(value.type.dtype));
   int64_t bytes = element_count(value.type.shape) * static_cast<int64_t>(byte_size(value.type.dtype));
   if (bytes >= kMaxTensorBytes) {
     const Loc* loc = value.producer == kNone ? nullptr : graph.loc(graph.node(value.producer).loc);
-    return error("{}{}{} takes {} bytes; a program holds at most 2 GiB per tensor.", loc ? to_text(*loc) : "", loc ? ": " : "", value.name,
-                 bytes);
+    return error("{}{}{} takes {} bytes; a program holds at most 2 GiB per tensor.", loc ? to_text(*loc) : "",
+                 loc ? ": " : "", value.name, bytes);
   }
   return {};
 }
@@ -112,14 +112,15 @@ Result<void> GraphEmitter::quantize(const Type& type, int from, int to) {
   int qmax = b_.integer(quant.qmax);
   int dtype = b_.integer(scalar_type(type.dtype));
   if (!quant.per_channel()) {
-    b_.kernel("quantized_decomposed::quantize_per_tensor.out", {from, b_.real(quant.scale[0]), b_.integer(quant.zero_point[0]), qmin, qmax, dtype},
-              {to});
+    b_.kernel("quantized_decomposed::quantize_per_tensor.out",
+              {from, b_.real(quant.scale[0]), b_.integer(quant.zero_point[0]), qmin, qmax, dtype}, {to});
     return {};
   }
   auto channels = static_cast<int64_t>(quant.scale.size());
   int scales = b_.constant(DType::F64, {channels}, std::as_bytes(std::span(quant.scale)));
   int zero_points = b_.constant(DType::I64, {channels}, std::as_bytes(std::span(quant.zero_point)));
-  b_.kernel("quantized_decomposed::quantize_per_channel.out", {from, scales, zero_points, b_.integer(quant.axis), qmin, qmax, dtype}, {to});
+  b_.kernel("quantized_decomposed::quantize_per_channel.out",
+            {from, scales, zero_points, b_.integer(quant.axis), qmin, qmax, dtype}, {to});
   return {};
 }
 
@@ -155,8 +156,10 @@ Result<void> GraphEmitter::emit_quantize(Scope& scope, const Node& node) {
   if (scope.graph.value(node.inputs[0]).constant || to.dtype != DType::F32) {
     TRY_ASSIGN(int real, real_value(scope, node.inputs[0]));
     TRY_ASSIGN(int out, result(scope, node.outputs[0]));
-    if (to.dtype == DType::F32) b_.copy(real, out);
-    else b_.cast(real, to.dtype, out);
+    if (to.dtype == DType::F32)
+      b_.copy(real, out);
+    else
+      b_.cast(real, to.dtype, out);
     return {};
   }
   TRY_ASSIGN(int x, value(scope, node.inputs[0]));
@@ -191,8 +194,10 @@ Result<void> GraphEmitter::emit_region(Scope& scope, const Node& node) {
     std::vector<NpuTensor> tensors = program.inputs;
     tensors.insert(tensors.end(), program.outputs.begin(), program.outputs.end());
     if (program.inputs.size() != node.inputs.size() || program.outputs.size() != node.outputs.size())
-      return error("NPU region {} was compiled with {} inputs and {} outputs, but its graph has {} and {}: the code generator dropped some.",
-                   index, program.inputs.size(), program.outputs.size(), node.inputs.size(), node.outputs.size());
+      return error(
+          "NPU region {} was compiled with {} inputs and {} outputs, but its graph has {} and {}: the code generator "
+          "dropped some.",
+          index, program.inputs.size(), program.outputs.size(), node.inputs.size(), node.outputs.size());
     for (size_t i = 0; i < args.size(); ++i) {
       const TensorValue& tensor = b_.tensor(args[i]);
       if (tensors[i].byte_size() != element_count(tensor.shape) * static_cast<int64_t>(byte_size(tensor.dtype)))
@@ -216,7 +221,8 @@ Result<void> GraphEmitter::emit_reshape(Scope& scope, const Node& node) {
   return {};
 }
 
-// An op on quantized values means: dequantize, compute in float, clamp, quantize. Data movement alone works on the codes.
+// An op on quantized values means: dequantize, compute in float, clamp, quantize. Data movement alone works on the
+// codes.
 Result<void> GraphEmitter::emit_host(Scope& scope, const Node& node) {
   if (node.op == Op::Reshape) return emit_reshape(scope, node);
   bool movement = info(node.op).traits.movement;
@@ -253,7 +259,8 @@ Result<void> GraphEmitter::emit_host(Scope& scope, const Node& node) {
     if (node.op == Op::Conv) in[1] = b_.permute(in[1], channels_first(rank));
     if (node.op == Op::ConvTranspose) {  // [O,k...,C/g] -> [C,O/g,k...]
       if (node.integer(Key::Groups, 1) != 1)
-        return no_kernel(scope.graph, node, "the runtime cannot run a grouped transposed convolution in channels-last order");
+        return no_kernel(scope.graph, node,
+                         "the runtime cannot run a grouped transposed convolution in channels-last order");
       Ints perm{static_cast<int64_t>(rank) - 1, 0};
       for (size_t d = 1; d + 1 < rank; ++d) perm.push_back(static_cast<int64_t>(d));
       in[1] = b_.permute(in[1], perm);
@@ -291,7 +298,8 @@ void GraphEmitter::write_back(std::vector<std::pair<int, int>> moves) {
   std::erase_if(moves, [&](const auto& move) { return storage(move.first) == storage(move.second); });
   for (auto& [from, to] : moves) {
     int source = storage(from);
-    bool overwritten = std::any_of(moves.begin(), moves.end(), [&](const auto& m) { return storage(m.second) == source; });
+    bool overwritten =
+        std::any_of(moves.begin(), moves.end(), [&](const auto& m) { return storage(m.second) == source; });
     if (overwritten) from = b_.copy(from);
   }
   for (const auto& [from, to] : moves) {
@@ -339,8 +347,10 @@ Result<void> GraphEmitter::emit_program(const Graph& graph, bool names) {
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     if (graph.output_port(i).role != Port::Role::User) continue;
     TRY_ASSIGN(int output, value(scope, graph.outputs()[i]));
-    // A result must be memory of its own: constants may lie in flash, and what is written back would change under the reader.
-    if (b_.is_constant(output) || std::ranges::find(overwritten, b_.tensor(output).storage) != overwritten.end()) output = b_.copy(output);
+    // A result must be memory of its own: constants may lie in flash, and what is written back would change under the
+    // reader.
+    if (b_.is_constant(output) || std::ranges::find(overwritten, b_.tensor(output).storage) != overwritten.end())
+      output = b_.copy(output);
     b_.plan.outputs.push_back(output);
   }
   write_back(std::move(moves));

@@ -1,5 +1,6 @@
 // Walks a graph, bodies of control flow included, and writes its instructions into a plan.
-// Nothing is moved that need not be: views share their input's bytes, branches write straight into the conditional's results.
+// Nothing is moved that need not be: views share their input's bytes, branches write straight into the conditional's
+// results.
 #pragma once
 
 #include <span>
@@ -28,7 +29,8 @@ class GraphEmitter {
     std::vector<int> reals;   // the same values dequantized, where someone needed that
   };
 
-  Result<std::vector<int>> emit_body(const Graph& body, const std::vector<int>& inputs, const std::vector<int>& results);
+  Result<std::vector<int>> emit_body(const Graph& body, const std::vector<int>& inputs,
+                                     const std::vector<int>& results);
   Result<void> emit_node(Scope& scope, const Node& node);
   Result<void> emit_quantize(Scope& scope, const Node& node);
   Result<void> emit_region(Scope& scope, const Node& node);
@@ -38,9 +40,9 @@ class GraphEmitter {
   Result<void> emit_while(Scope& scope, const Node& node);
   Result<void> emit_scan(Scope& scope, const Node& node);
 
-  Result<int> value(Scope& scope, ValueId id);        // as it is stored
-  Result<int> real_value(Scope& scope, ValueId id);   // dequantized when its type is quantized
-  Result<int> result(Scope& scope, ValueId id);       // the tensor a node writes
+  Result<int> value(Scope& scope, ValueId id);       // as it is stored
+  Result<int> real_value(Scope& scope, ValueId id);  // dequantized when its type is quantized
+  Result<int> result(Scope& scope, ValueId id);      // the tensor a node writes
   Result<void> quantize(const Type& type, int from, int to);
   Result<int> dequantize(const Type& type, int from, int to = kAbsent);
   void write_back(std::vector<std::pair<int, int>> moves);  // (from, to), as if all at once

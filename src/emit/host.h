@@ -1,5 +1,6 @@
 // Core operators as calls of ExecuTorch's kernels: one function, an exhaustive switch, families in files of their own.
-// Kernels are taken from the portable set wherever it can say the op, so that firmware with the stock kernel library runs the file.
+// Kernels are taken from the portable set wherever it can say the op, so that firmware with the stock kernel library
+// runs the file.
 #pragma once
 
 #include "emit/plan_builder.h"
@@ -40,9 +41,11 @@ void emit_matmul(PlanBuilder& b, int a, int b_matrix, int out);
 void integer_remainder(PlanBuilder& b, int dividend, int divisor, int out);
 
 // An Op::Opaque node as the kernel of its name. Results in order (host_opaque.cpp).
-Result<void> emit_opaque(PlanBuilder& b, const Graph& graph, const Node& node, const std::vector<int>& in, const std::vector<int>& out);
+Result<void> emit_opaque(PlanBuilder& b, const Graph& graph, const Node& node, const std::vector<int>& in,
+                         const std::vector<int>& out);
 
-// ExecuTorch's number of an element type (executorch/schema/scalar_type.fbs), which differs from the .pt2's. -1: it has none.
+// ExecuTorch's number of an element type (executorch/schema/scalar_type.fbs), which differs from the .pt2's. -1: it has
+// none.
 int scalar_type(DType dtype);
 
 }  // namespace swoop::emit

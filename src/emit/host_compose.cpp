@@ -48,8 +48,10 @@ int as_batch(PlanBuilder& b, int matrix, const Shape& lead) {
 // [1, C, 1, ...]
 Shape per_channel_shape(int64_t channels, size_t rank) {
   Shape shape(rank, 1);
-  if (rank > 1) shape[1] = channels;
-  else shape[0] = channels;
+  if (rank > 1)
+    shape[1] = channels;
+  else
+    shape[0] = channels;
   return shape;
 }
 
@@ -71,7 +73,8 @@ void layer_norm(HostCall& call) {
   int mean = b.planned(dtype, statistics);
   int rstd = b.planned(dtype, statistics);
   b.kernel("aten::native_layer_norm.out",
-           {call.in[0], b.integers(normalized), b.or_null(call.input(1)), b.or_null(call.input(2)), b.real(call.node.real(Key::Eps))},
+           {call.in[0], b.integers(normalized), b.or_null(call.input(1)), b.or_null(call.input(2)),
+            b.real(call.node.real(Key::Eps))},
            {call.out, mean, rstd});
 }
 
@@ -104,8 +107,8 @@ void group_norm(HostCall& call) {
   int mean = b.planned(call.x().dtype, {shape[0], groups});
   int rstd = b.planned(call.x().dtype, {shape[0], groups});
   b.kernel("aten::native_group_norm.out",
-           {call.in[0], b.or_null(call.input(1)), b.or_null(call.input(2)), b.integer(shape[0]), b.integer(shape[1]), b.integer(area),
-            b.integer(groups), b.real(call.node.real(Key::Eps))},
+           {call.in[0], b.or_null(call.input(1)), b.or_null(call.input(2)), b.integer(shape[0]), b.integer(shape[1]),
+            b.integer(area), b.integer(groups), b.real(call.node.real(Key::Eps))},
            {call.out, mean, rstd});
 }
 
@@ -114,7 +117,8 @@ void batch_norm(HostCall& call) {
   int mean = b.planned(call.x().dtype, {0});  // the kernel saves nothing here
   int variance = b.planned(call.x().dtype, {0});
   b.kernel("aten::_native_batch_norm_legit_no_training.out",
-           {call.in[0], b.or_null(call.input(1)), b.or_null(call.input(2)), call.in[3], call.in[4], b.real(0.1), b.real(call.node.real(Key::Eps))},
+           {call.in[0], b.or_null(call.input(1)), b.or_null(call.input(2)), call.in[3], call.in[4], b.real(0.1),
+            b.real(call.node.real(Key::Eps))},
            {call.out, mean, variance});
 }
 
@@ -154,7 +158,8 @@ Result<void> attention(HostCall& call) {
   }
   if (call.node.flag(Key::Causal)) scores = b.add(scores, causal_mask(b, rows, columns));
   int weights = b.like(scores);
-  b.kernel("aten::_softmax.out", {scores, b.integer(static_cast<int64_t>(scores_shape.size()) - 1), b.boolean(false)}, {weights});
+  b.kernel("aten::_softmax.out", {scores, b.integer(static_cast<int64_t>(scores_shape.size()) - 1), b.boolean(false)},
+           {weights});
   emit_matmul(b, weights, call.in[2], call.out);
   return {};
 }

@@ -11,7 +11,8 @@ Error no_kernel(const Graph& graph, const Node& node, std::string_view why) {
   std::string subject(name_of(node.op));
   if (node.op == Op::Opaque) subject = node.text(Key::Target, "an unknown operator");
   if (node.op == Op::Unary) subject = node.text(Key::Fn, "unary");
-  return error("{}{}: {} (node {}) stays on the host, but {}.", where, where.empty() ? "error" : ": error", subject, node.name, why);
+  return error("{}{}: {} (node {}) stays on the host, but {}.", where, where.empty() ? "error" : ": error", subject,
+               node.name, why);
 }
 
 int scalar_type(DType dtype) {
@@ -32,7 +33,8 @@ int scalar_type(DType dtype) {
   return -1;
 }
 
-// a - floor(a / b) * b. The runtime's own remainder of integers has the sign of a (executorch 1.5.1), PyTorch's that of b.
+// a - floor(a / b) * b. The runtime's own remainder of integers has the sign of a (executorch 1.5.1), PyTorch's that of
+// b.
 void integer_remainder(PlanBuilder& b, int dividend, int divisor, int out) {
   DType dtype = b.tensor(out).dtype;
   int quotient = b.planned(dtype, b.tensor(out).shape);
@@ -73,7 +75,8 @@ void all_of(HostCall& call) {
   int inverted = b.planned(DType::Bool, call.x().shape);
   b.kernel("aten::logical_not.out", {call.in[0]}, {inverted});
   int any = b.planned(DType::Bool, b.tensor(call.out).shape);
-  b.kernel("aten::any.dims_out", {inverted, b.integers(call.node.ints(Key::Axes)), b.boolean(call.node.flag(Key::Keepdim))}, {any});
+  b.kernel("aten::any.dims_out",
+           {inverted, b.integers(call.node.ints(Key::Axes)), b.boolean(call.node.flag(Key::Keepdim))}, {any});
   b.kernel("aten::logical_not.out", {any}, {call.out});
 }
 
@@ -175,7 +178,8 @@ Result<void> emit_host_op(HostCall& call) {
     case Op::All: all_of(call); return {};
     case Op::Var:
       b.kernel("aten::var.correction_out",
-               {in[0], b.integers(node.ints(Key::Axes)), b.real(node.real(Key::Correction, 1.0)), b.boolean(node.flag(Key::Keepdim))},
+               {in[0], b.integers(node.ints(Key::Axes)), b.real(node.real(Key::Correction, 1.0)),
+                b.boolean(node.flag(Key::Keepdim))},
                {out});
       return {};
     case Op::ArgMax:
@@ -183,7 +187,9 @@ Result<void> emit_host_op(HostCall& call) {
       b.kernel(node.op == Op::ArgMax ? "aten::argmax.out" : "aten::argmin.out",
                {in[0], b.integer(node.integer(Key::Axis)), b.boolean(node.flag(Key::Keepdim))}, {out});
       return {};
-    case Op::CumSum: b.kernel("aten::cumsum.out", {in[0], b.integer(node.integer(Key::Axis)), b.null()}, {out}); return {};
+    case Op::CumSum:
+      b.kernel("aten::cumsum.out", {in[0], b.integer(node.integer(Key::Axis)), b.null()}, {out});
+      return {};
 
     case Op::Softmax:
     case Op::LogSoftmax:
@@ -196,19 +202,23 @@ Result<void> emit_host_op(HostCall& call) {
     case Op::Concat: b.kernel("aten::cat.out", {b.tensors(in), b.integer(node.integer(Key::Axis))}, {out}); return {};
     case Op::Slice:
       b.kernel("aten::slice_copy.Tensor_out",
-               {in[0], b.integer(node.integer(Key::Axis)), b.integer(node.integer(Key::Start)), b.integer(node.integer(Key::End)),
-                b.integer(node.integer(Key::Step, 1))},
+               {in[0], b.integer(node.integer(Key::Axis)), b.integer(node.integer(Key::Start)),
+                b.integer(node.integer(Key::End)), b.integer(node.integer(Key::Step, 1))},
                {out});
       return {};
-    case Op::Expand: b.kernel("aten::expand_copy.out", {in[0], b.integers(b.tensor(out).shape), b.boolean(false)}, {out}); return {};
+    case Op::Expand:
+      b.kernel("aten::expand_copy.out", {in[0], b.integers(b.tensor(out).shape), b.boolean(false)}, {out});
+      return {};
     case Op::Repeat: b.kernel("aten::repeat.out", {in[0], b.integers(node.ints(Key::Multiples))}, {out}); return {};
     case Op::Flip: b.kernel("aten::flip.out", {in[0], b.integers(node.ints(Key::Axes))}, {out}); return {};
     case Op::Gather: gather(call); return {};
     case Op::GatherElements:
-      b.kernel("aten::gather.out", {in[0], b.integer(node.integer(Key::Axis)), b.cast(in[1], DType::I64), b.boolean(false)}, {out});
+      b.kernel("aten::gather.out",
+               {in[0], b.integer(node.integer(Key::Axis)), b.cast(in[1], DType::I64), b.boolean(false)}, {out});
       return {};
     case Op::ScatterElements:
-      b.kernel("aten::scatter.src_out", {in[0], b.integer(node.integer(Key::Axis)), b.cast(in[1], DType::I64), in[2]}, {out});
+      b.kernel("aten::scatter.src_out", {in[0], b.integer(node.integer(Key::Axis)), b.cast(in[1], DType::I64), in[2]},
+               {out});
       return {};
 
     case Op::Quantize:

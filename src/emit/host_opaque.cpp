@@ -14,9 +14,9 @@ struct Renamed {
   std::string_view name, overload, out_overload;
 };
 constexpr Renamed kRenamed[] = {
-    {"aten::topk", "", "values"}, {"aten::max", "dim", "dim_max"}, {"aten::min", "dim", "dim_min"},
-    {"aten::max", "", "unary_out"}, {"aten::min", "", "unary_out"}, {"aten::any", "", "all_out"},
-    {"aten::any", "dim", "out"}, {"aten::div", "Tensor_mode", "out_mode"},
+    {"aten::topk", "", "values"},   {"aten::max", "dim", "dim_max"},          {"aten::min", "dim", "dim_min"},
+    {"aten::max", "", "unary_out"}, {"aten::min", "", "unary_out"},           {"aten::any", "", "all_out"},
+    {"aten::any", "dim", "out"},    {"aten::div", "Tensor_mode", "out_mode"},
 };
 
 // Splits "[a,b,\"c,d\"]" or "a" into its elements; quotes protect commas.
@@ -161,12 +161,15 @@ class Arguments {
 
 using Tokens = std::vector<std::pair<std::string_view, std::string_view>>;  // name, value
 
-// The kernel must know every argument that the node gives a value to; what only says where or how to allocate does not count.
+// The kernel must know every argument that the node gives a value to; what only says where or how to allocate does not
+// count.
 bool accepts(const Kernel& kernel, const Tokens& tokens) {
   std::vector<KernelArgument> arguments = kernel.argument_list();
   for (const auto& [name, value] : tokens) {
-    bool known = std::any_of(arguments.begin(), arguments.end(), [n = name](const KernelArgument& a) { return a.name == n; });
-    bool idle = value == "none" || value.starts_with("layout:") || value.starts_with("device:") || name == "pin_memory" || name == "dtype";
+    bool known =
+        std::any_of(arguments.begin(), arguments.end(), [n = name](const KernelArgument& a) { return a.name == n; });
+    bool idle = value == "none" || value.starts_with("layout:") || value.starts_with("device:") ||
+                name == "pin_memory" || name == "dtype";
     if (!known && !idle) return false;
   }
   return true;
@@ -189,7 +192,8 @@ const Kernel* kernel_for(std::string_view target, std::string_view overload, con
 
 }  // namespace
 
-Result<void> emit_opaque(PlanBuilder& b, const Graph& graph, const Node& node, const std::vector<int>& in, const std::vector<int>& out) {
+Result<void> emit_opaque(PlanBuilder& b, const Graph& graph, const Node& node, const std::vector<int>& in,
+                         const std::vector<int>& out) {
   const std::string& target = node.text(Key::Target);
   std::string_view overload = node.text(Key::Overload, "");
   const Attr* attr = node.attrs.find(Key::Args);
@@ -205,7 +209,8 @@ Result<void> emit_opaque(PlanBuilder& b, const Graph& graph, const Node& node, c
   const Kernel* kernel = kernel_for(target, overload, tokens);
   if (!kernel) {
     std::string full = overload.empty() ? target : fmt::format("{}.{}", target, overload);
-    return no_kernel(graph, node, fmt::format("the stock runtime has no kernel for {}; write it with other operators", full));
+    return no_kernel(graph, node,
+                     fmt::format("the stock runtime has no kernel for {}; write it with other operators", full));
   }
   Arguments arguments(b, in);
   std::vector<int> args;
@@ -215,14 +220,16 @@ Result<void> emit_opaque(PlanBuilder& b, const Graph& graph, const Node& node, c
       if (name == argument.name) token = value;
     std::optional<int> value = token.empty() ? std::nullopt : arguments.value(argument.kind, token);
     if (!value) {
-      return no_kernel(graph, node, fmt::format("its argument {} ({}) is not one that the kernel {}.{} takes", argument.name,
-                                                token.empty() ? "missing" : token, kernel->name, kernel->overload));
+      return no_kernel(graph, node,
+                       fmt::format("its argument {} ({}) is not one that the kernel {}.{} takes", argument.name,
+                                   token.empty() ? "missing" : token, kernel->name, kernel->overload));
     }
     args.push_back(*value);
   }
   if (!kernel->list_result() && kernel->result_count() != out.size())
-    return no_kernel(graph, node, fmt::format("the kernel {}.{} has {} results and the node {}", kernel->name, kernel->overload,
-                                              kernel->result_count(), out.size()));
+    return no_kernel(graph, node,
+                     fmt::format("the kernel {}.{} has {} results and the node {}", kernel->name, kernel->overload,
+                                 kernel->result_count(), out.size()));
   std::string name = fmt::format("{}.{}", kernel->name, kernel->overload);
   if (kernel->list_result())
     b.kernel(name, std::move(args), {b.tensors(out)});

@@ -40,7 +40,8 @@ TEST_P(HostOps, runs_as_defined) {
   const Case& c = GetParam();
   Graph graph = graph_of(c);
   std::vector<Tensor> inputs;
-  for (ValueId id : graph.inputs()) inputs.push_back(random_tensor(graph.type(id), static_cast<uint32_t>(inputs.size()) + 7));
+  for (ValueId id : graph.inputs())
+    inputs.push_back(random_tensor(graph.type(id), static_cast<uint32_t>(inputs.size()) + 7));
   // Functions with a limited domain get what they can take.
   const std::string fn(c.op == Op::Unary ? graph.node(graph.first()).text(Key::Fn) : "");
   if (fn.starts_with("log") || fn == "sqrt" || fn == "rsqrt" || fn == "acosh" || fn == "pow" || c.op == Op::Pow) {
@@ -73,9 +74,9 @@ std::vector<Case> unary_cases() {
 #undef UNARY
   std::erase_if(cases, [](const Case& c) { return c.name == "erfinv"; });  // no kernel: see refuses_what_has_no_kernel
   const std::map<std::string, std::pair<double, double>> parameters = {
-      {"softplus", {2.0, 1.5}},  {"leaky_relu", {0.1, 0}},  {"elu", {0.7, 0}},   {"celu", {0.6, 0}}, {"threshold", {0.3, -0.4}},
-      {"hardshrink", {0.5, 0}},  {"softshrink", {0.5, 0}},  {"logit", {0.1, 0}}, {"pow", {2.5, 0}},  {"remainder", {0.7, 0}},
-      {"fmod", {0.7, 0}}};
+      {"softplus", {2.0, 1.5}},   {"leaky_relu", {0.1, 0}}, {"elu", {0.7, 0}},        {"celu", {0.6, 0}},
+      {"threshold", {0.3, -0.4}}, {"hardshrink", {0.5, 0}}, {"softshrink", {0.5, 0}}, {"logit", {0.1, 0}},
+      {"pow", {2.5, 0}},          {"remainder", {0.7, 0}},  {"fmod", {0.7, 0}}};
   for (Case& c : cases) {
     auto found = parameters.find(c.name);
     if (found == parameters.end()) continue;
@@ -96,14 +97,21 @@ Attrs attrs(std::string_view text) {
     Key key = *key_from(word.substr(0, equals));
     std::string value(word.substr(equals + 1));
     Ints list;
-    for (size_t at = 0; at < value.size(); at = value.find(',', at) == std::string::npos ? value.size() : value.find(',', at) + 1)
+    for (size_t at = 0; at < value.size();
+         at = value.find(',', at) == std::string::npos ? value.size() : value.find(',', at) + 1)
       list.push_back(std::strtoll(value.c_str() + at, nullptr, 10));
-    if (key == Key::Scales) result.set(key, Doubles(list.begin(), list.end()));
-    else if (value == "true" || value == "false") result.set(key, value == "true");
-    else if (value.find('.') != std::string::npos) result.set(key, std::strtod(value.c_str(), nullptr));
-    else if (std::isalpha(value[0])) result.set(key, value);
-    else if (key == Key::Groups || key == Key::Divisor) result.set(key, list[0]);
-    else result.set(key, list);
+    if (key == Key::Scales)
+      result.set(key, Doubles(list.begin(), list.end()));
+    else if (value == "true" || value == "false")
+      result.set(key, value == "true");
+    else if (value.find('.') != std::string::npos)
+      result.set(key, std::strtod(value.c_str(), nullptr));
+    else if (std::isalpha(value[0]))
+      result.set(key, value);
+    else if (key == Key::Groups || key == Key::Divisor)
+      result.set(key, list[0]);
+    else
+      result.set(key, list);
   }
   return result;
 }
@@ -113,21 +121,38 @@ std::vector<Case> window_cases() {
   const Type signal = f32({2, 4, 11});
   auto conv = [](std::string_view text) { return attrs(text); };
   return {
-      {"conv", Op::Conv, {image, f32({6, 4, 3, 3}), f32({6})}, conv("stride=2,1 padding=1,1,1,1 dilation=1,1 groups=1")},
+      {"conv",
+       Op::Conv,
+       {image, f32({6, 4, 3, 3}), f32({6})},
+       conv("stride=2,1 padding=1,1,1,1 dilation=1,1 groups=1")},
       {"conv_uneven", Op::Conv, {image, f32({4, 2, 2, 3})}, conv("stride=1,1 padding=0,1,2,1 dilation=1,2 groups=2")},
       {"conv_1d", Op::Conv, {signal, f32({4, 1, 3}), f32({4})}, conv("stride=1 padding=1,1 dilation=1 groups=4")},
-      {"conv_relu6", Op::Conv, {image, f32({6, 4, 1, 1})},
+      {"conv_relu6",
+       Op::Conv,
+       {image, f32({6, 4, 1, 1})},
        conv("stride=1,1 padding=0,0,0,0 dilation=1,1 groups=1 act_min=0.0 act_max=6.0")},
-      {"conv_transpose", Op::ConvTranspose, {image, f32({4, 3, 3, 3}), f32({3})},
+      {"conv_transpose",
+       Op::ConvTranspose,
+       {image, f32({4, 3, 3, 3}), f32({3})},
        conv("stride=2,2 padding=1,1,1,1 output_padding=1,1 dilation=1,1 groups=1")},
-      {"conv_transpose_uneven", Op::ConvTranspose, {image, f32({4, 3, 3, 3}), f32({3})},
+      {"conv_transpose_uneven",
+       Op::ConvTranspose,
+       {image, f32({4, 3, 3, 3}), f32({3})},
        conv("stride=2,2 padding=1,0,0,2 output_padding=0,0 dilation=1,1 groups=1")},
       {"max_pool", Op::MaxPool, {image}, attrs("kernel=3,2 stride=2,2 padding=1,1,0,0 dilation=1,1 ceil_mode=true")},
-      {"max_pool_uneven", Op::MaxPool, {image}, attrs("kernel=2,2 stride=2,2 padding=0,1,0,1 dilation=1,1 ceil_mode=false")},
+      {"max_pool_uneven",
+       Op::MaxPool,
+       {image},
+       attrs("kernel=2,2 stride=2,2 padding=0,1,0,1 dilation=1,1 ceil_mode=false")},
       {"max_pool_1d", Op::MaxPool, {signal}, attrs("kernel=3 stride=2 padding=1,1 dilation=1 ceil_mode=false")},
-      {"avg_pool", Op::AvgPool, {image},
+      {"avg_pool",
+       Op::AvgPool,
+       {image},
        attrs("kernel=3,3 stride=2,2 padding=1,1,1,1 ceil_mode=false count_include_pad=false divisor=0")},
-      {"avg_pool_1d", Op::AvgPool, {signal}, attrs("kernel=4 stride=2 padding=2,2 ceil_mode=false count_include_pad=true divisor=0")},
+      {"avg_pool_1d",
+       Op::AvgPool,
+       {signal},
+       attrs("kernel=4 stride=2 padding=2,2 ceil_mode=false count_include_pad=true divisor=0")},
       {"adaptive_avg_pool", Op::AdaptiveAvgPool, {image}, attrs("size=2,3")},
       {"adaptive_max_pool", Op::AdaptiveMaxPool, {image}, attrs("size=3,2")},
       {"resize_nearest", Op::Resize, {image}, attrs("size=18,20 mode=nearest align_corners=false scales=0,0")},
@@ -137,9 +162,13 @@ std::vector<Case> window_cases() {
       {"pad_reflect", Op::Pad, {image}, attrs("padding=0,0,0,0,2,1,3,3 mode=reflect")},
       {"pad_replicate", Op::Pad, {signal}, attrs("padding=0,0,0,0,2,1 mode=replicate")},
       {"pad_circular", Op::Pad, {image}, attrs("padding=0,0,0,0,2,1,0,3 mode=circular")},
-      {"conv_channels_last", Op::Conv, {f32({1, 9, 8, 4}), f32({6, 3, 3, 4}), f32({6})},
+      {"conv_channels_last",
+       Op::Conv,
+       {f32({1, 9, 8, 4}), f32({6, 3, 3, 4}), f32({6})},
        conv("stride=2,1 padding=1,1,1,1 dilation=1,1 groups=1 channels_last=true")},
-      {"max_pool_channels_last", Op::MaxPool, {f32({1, 9, 8, 4})},
+      {"max_pool_channels_last",
+       Op::MaxPool,
+       {f32({1, 9, 8, 4})},
        attrs("kernel=2,2 stride=2,2 padding=0,0,0,0 dilation=1,1 ceil_mode=false channels_last=true")},
   };
 }
@@ -183,10 +212,19 @@ std::vector<Case> math_cases() {
       {"layer_norm", Op::LayerNorm, {x, f32({3, 4}), f32({3, 4})}, {{Key::Axis, int64_t{1}}, {Key::Eps, 1e-5}}},
       {"layer_norm_plain", Op::LayerNorm, {x}, {{Key::Axis, int64_t{2}}, {Key::Eps, 1e-5}}},
       {"rms_norm", Op::RmsNorm, {x, f32({4})}, {{Key::Axis, int64_t{2}}, {Key::Eps, 1e-5}}},
-      {"group_norm", Op::GroupNorm, {f32({2, 4, 3, 3}), f32({4}), f32({4})}, {{Key::Groups, int64_t{2}}, {Key::Eps, 1e-5}}},
+      {"group_norm",
+       Op::GroupNorm,
+       {f32({2, 4, 3, 3}), f32({4}), f32({4})},
+       {{Key::Groups, int64_t{2}}, {Key::Eps, 1e-5}}},
       {"batch_norm", Op::BatchNorm, {f32({2, 4, 3, 3}), f32({4}), f32({4}), f32({4}), f32({4})}, {{Key::Eps, 1e-5}}},
-      {"attention", Op::Attention, {f32({2, 2, 5, 4}), f32({2, 2, 6, 4}), f32({2, 2, 6, 3}), f32({5, 6})}, attrs("scale=0.4 causal=false")},
-      {"attention_causal", Op::Attention, {f32({2, 5, 4}), f32({2, 5, 4}), f32({2, 5, 4})}, attrs("scale=0.5 causal=true")},
+      {"attention",
+       Op::Attention,
+       {f32({2, 2, 5, 4}), f32({2, 2, 6, 4}), f32({2, 2, 6, 3}), f32({5, 6})},
+       attrs("scale=0.4 causal=false")},
+      {"attention_causal",
+       Op::Attention,
+       {f32({2, 5, 4}), f32({2, 5, 4}), f32({2, 5, 4})},
+       attrs("scale=0.5 causal=true")},
       {"cast", Op::Cast, {x}, {{Key::DType, DType::I64}}},
   };
   auto with_fn = [&](const std::string& prefix, Op op, const Type& type, const char* name) {
@@ -210,7 +248,10 @@ std::vector<Case> movement_cases() {
       {"reshape", Op::Reshape, {x}, {{Key::Shape, Ints{6, 4}}}},
       {"transpose", Op::Transpose, {x}, {{Key::Perm, Ints{2, 0, 1}}}},
       {"concat", Op::Concat, {x, f32({2, 1, 4}), x}, {{Key::Axis, int64_t{1}}}},
-      {"slice", Op::Slice, {x}, {{Key::Axis, int64_t{2}}, {Key::Start, int64_t{1}}, {Key::End, int64_t{4}}, {Key::Step, int64_t{2}}}},
+      {"slice",
+       Op::Slice,
+       {x},
+       {{Key::Axis, int64_t{2}}, {Key::Start, int64_t{1}}, {Key::End, int64_t{4}}, {Key::Step, int64_t{2}}}},
       {"expand", Op::Expand, {f32({2, 1, 4})}, {{Key::Shape, Ints{2, 5, 4}}}},
       {"repeat", Op::Repeat, {x}, {{Key::Multiples, Ints{1, 2, 3}}}},
       {"flip", Op::Flip, {x}, {{Key::Axes, Ints{0, 2}}}},
@@ -232,7 +273,8 @@ TEST(HostOps, refuses_what_has_no_kernel) {
   Loc loc;
   loc.file = "net.py";
   loc.line = 31;
-  Node& node = graph.add_node(Op::Unary, {x}, {f32({4})}, {{Key::Fn, std::string("erfinv")}}, graph.intern(loc), "erfinv_1");
+  Node& node =
+      graph.add_node(Op::Unary, {x}, {f32({4})}, {{Key::Fn, std::string("erfinv")}}, graph.intern(loc), "erfinv_1");
   graph.add_output(node.outputs[0]);
   auto bytes = emit_pte(graph, {});
   ASSERT_FALSE(bytes);

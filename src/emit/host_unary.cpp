@@ -8,8 +8,9 @@ namespace {
 
 // Functions that are a kernel with x as its only argument.
 constexpr std::string_view kPlain[] = {
-    "abs",  "neg",  "exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh",  "erf",   "floor", "ceil",
-    "trunc", "round", "sign", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh",
+    "abs",        "neg",     "exp",  "expm1", "log",   "log2", "log10", "log1p", "sqrt",  "rsqrt",
+    "reciprocal", "sigmoid", "tanh", "erf",   "floor", "ceil", "trunc", "round", "sign",  "sin",
+    "cos",        "tan",     "sinh", "cosh",  "asin",  "acos", "atan",  "asinh", "acosh", "atanh",
 };
 
 // log(1 + exp(x * beta)) / beta, and x itself above the threshold, as torch.nn.functional.softplus.
@@ -92,7 +93,8 @@ Result<void> emit_unary(HostCall& call) {
     std::string kernel = fn == "pow" ? "aten::pow.Tensor_Scalar_out" : "aten::" + fn + ".Scalar_out";
     b.kernel(kernel, {x, b.scalar(b.tensor(x).dtype, alpha)}, {out});
   } else {
-    return no_kernel(call.graph, call.node, "the runtime has no kernel for this function; compute it on the NPU or replace it in the model");
+    return no_kernel(call.graph, call.node,
+                     "the runtime has no kernel for this function; compute it on the NPU or replace it in the model");
   }
   return {};
 }

@@ -62,16 +62,17 @@ Result<void> convolution(HostCall& call) {
   const Node& node = call.node;
   Window window = window_of(call);
   if (window.dims > 2)
-    return no_kernel(call.graph, node, "the runtime convolves over one or two dimensions only; split the 3-D convolution in the model");
+    return no_kernel(call.graph, node,
+                     "the runtime convolves over one or two dimensions only; split the 3-D convolution in the model");
   int x = call.in[0];
   if (window.before != window.after) {  // the kernel pads both sides alike
     x = pad_spatial(b, x, window, 0.0);
     window.before.assign(window.dims, 0);
   }
   b.kernel("aten::convolution.out",
-           {x, call.in[1], b.or_null(call.input(2)), b.integers(or_ones(node, Key::Stride, window.dims)), b.integers(window.before),
-            b.integers(or_ones(node, Key::Dilation, window.dims)), b.boolean(false), b.integers(Ints(window.dims, 0)),
-            b.integer(node.integer(Key::Groups, 1))},
+           {x, call.in[1], b.or_null(call.input(2)), b.integers(or_ones(node, Key::Stride, window.dims)),
+            b.integers(window.before), b.integers(or_ones(node, Key::Dilation, window.dims)), b.boolean(false),
+            b.integers(Ints(window.dims, 0)), b.integer(node.integer(Key::Groups, 1))},
            {call.out});
   return {};
 }
@@ -82,7 +83,8 @@ Result<void> transposed_convolution(HostCall& call) {
   const Node& node = call.node;
   Window window = window_of(call);
   if (window.dims > 2)
-    return no_kernel(call.graph, node, "the runtime convolves over one or two dimensions only; split the 3-D convolution in the model");
+    return no_kernel(call.graph, node,
+                     "the runtime convolves over one or two dimensions only; split the 3-D convolution in the model");
   Ints stride = or_ones(node, Key::Stride, window.dims);
   Ints dilation = or_ones(node, Key::Dilation, window.dims);
   Ints extra = node.has(Key::OutputPadding) ? node.ints(Key::OutputPadding) : Ints(window.dims, 0);
@@ -94,15 +96,17 @@ Result<void> transposed_convolution(HostCall& call) {
     result = b.planned(b.tensor(call.out).dtype, full);
   }
   b.kernel("aten::convolution.out",
-           {call.in[0], call.in[1], b.or_null(call.input(2)), b.integers(stride), b.integers(even ? window.before : Ints(window.dims, 0)),
-            b.integers(dilation), b.boolean(true), b.integers(extra), b.integer(node.integer(Key::Groups, 1))},
+           {call.in[0], call.in[1], b.or_null(call.input(2)), b.integers(stride),
+            b.integers(even ? window.before : Ints(window.dims, 0)), b.integers(dilation), b.boolean(true),
+            b.integers(extra), b.integer(node.integer(Key::Groups, 1))},
            {result});
   for (size_t d = 0; !even && d < window.dims; ++d) {
     Shape cut = b.tensor(result).shape;
     cut[2 + d] -= window.before[d] + window.after[d];
     int next = d + 1 == window.dims ? call.out : b.planned(b.tensor(call.out).dtype, cut);
     b.kernel("aten::slice_copy.Tensor_out",
-             {result, b.integer(static_cast<int64_t>(2 + d)), b.integer(window.before[d]), b.integer(window.before[d] + cut[2 + d]), b.integer(1)},
+             {result, b.integer(static_cast<int64_t>(2 + d)), b.integer(window.before[d]),
+              b.integer(window.before[d] + cut[2 + d]), b.integer(1)},
              {next});
     result = next;
   }
@@ -119,13 +123,16 @@ Result<Pool> pool_of(HostCall& call, double pad_value, bool may_pad) {
   PlanBuilder& b = call.b;
   const Node& node = call.node;
   Window window = window_of(call);
-  if (window.dims < 1 || window.dims > 2) return no_kernel(call.graph, node, "the runtime pools over one or two dimensions only");
+  if (window.dims < 1 || window.dims > 2)
+    return no_kernel(call.graph, node, "the runtime pools over one or two dimensions only");
   Ints kernel = node.ints(Key::Kernel);
   Pool pool{call.in[0], call.out, two(kernel, 1), two(or_ones(node, Key::Stride, window.dims), 1), {}};
   bool fits = window.before == window.after;
   for (size_t d = 0; d < window.dims; ++d) fits = fits && 2 * window.before[d] <= kernel[d];  // a limit of the kernels
   if (!fits) {
-    if (!may_pad) return no_kernel(call.graph, node, "the runtime cannot leave uneven padding out of an average; pad the input explicitly");
+    if (!may_pad)
+      return no_kernel(call.graph, node,
+                       "the runtime cannot leave uneven padding out of an average; pad the input explicitly");
     pool.x = pad_spatial(b, pool.x, window, pad_value);
     window.before.assign(window.dims, 0);
   }
@@ -145,7 +152,8 @@ Result<void> max_pool(HostCall& call) {
   int indices = b.planned(DType::I64, b.tensor(pool.out).shape);
   b.kernel("aten::max_pool2d_with_indices.out",
            {pool.x, b.integers(pool.kernel), b.integers(pool.stride), b.integers(pool.padding),
-            b.integers(two(or_ones(call.node, Key::Dilation, call.x().shape.size() - 2), 1)), b.boolean(call.node.flag(Key::CeilMode))},
+            b.integers(two(or_ones(call.node, Key::Dilation, call.x().shape.size() - 2), 1)),
+            b.boolean(call.node.flag(Key::CeilMode))},
            {pool.out, indices});
   return {};
 }
@@ -156,8 +164,8 @@ Result<void> avg_pool(HostCall& call) {
   int64_t divisor = call.node.integer(Key::Divisor, 0);
   TRY_ASSIGN(Pool pool, pool_of(call, 0.0, include || divisor != 0));
   b.kernel("aten::avg_pool2d.out",
-           {pool.x, b.integers(pool.kernel), b.integers(pool.stride), b.integers(pool.padding), b.boolean(call.node.flag(Key::CeilMode)),
-            b.boolean(include), divisor == 0 ? b.null() : b.integer(divisor)},
+           {pool.x, b.integers(pool.kernel), b.integers(pool.stride), b.integers(pool.padding),
+            b.boolean(call.node.flag(Key::CeilMode)), b.boolean(include), divisor == 0 ? b.null() : b.integer(divisor)},
            {pool.out});
   return {};
 }
@@ -180,13 +188,15 @@ Result<void> adaptive_pool(HostCall& call) {
   for (size_t d = 0; d < 2; ++d) {
     int64_t length = b.tensor(x).shape[2 + d];
     if (size[d] < 1 || length % size[d] != 0)
-      return no_kernel(call.graph, call.node, "the runtime has no adaptive max pooling whose windows differ in size; choose an output "
-                                              "size that divides the input's");
+      return no_kernel(call.graph, call.node,
+                       "the runtime has no adaptive max pooling whose windows differ in size; choose an output "
+                       "size that divides the input's");
     kernel.push_back(length / size[d]);
   }
   int indices = b.planned(DType::I64, b.tensor(out).shape);
   b.kernel("aten::max_pool2d_with_indices.out",
-           {x, b.integers(kernel), b.integers(kernel), b.integers({0, 0}), b.integers({1, 1}), b.boolean(false)}, {out, indices});
+           {x, b.integers(kernel), b.integers(kernel), b.integers({0, 0}), b.integers({1, 1}), b.boolean(false)},
+           {out, indices});
   return {};
 }
 
@@ -204,7 +214,8 @@ Result<void> resize(HostCall& call) {
   if (node.text(Key::Mode) == "nearest")
     b.kernel("aten::upsample_nearest2d.vec_out", {call.in[0], size, factors}, {call.out});
   else if (node.text(Key::Mode) == "bilinear")
-    b.kernel("aten::upsample_bilinear2d.vec_out", {call.in[0], size, b.boolean(node.flag(Key::AlignCorners)), factors}, {call.out});
+    b.kernel("aten::upsample_bilinear2d.vec_out", {call.in[0], size, b.boolean(node.flag(Key::AlignCorners)), factors},
+             {call.out});
   else
     return no_kernel(call.graph, node, "the runtime resizes by nearest neighbour or bilinearly only");
   return {};
@@ -258,7 +269,8 @@ Result<void> pad(HostCall& call) {
       if (pairs[2 * d] != 0 || pairs[2 * d + 1] != 0) axes.push_back(d);
     int x = call.in[0];
     for (size_t i = 0; i < axes.size(); ++i)
-      x = wrap_axis(b, x, axes[i], pairs[2 * axes[i]], pairs[2 * axes[i] + 1], i + 1 == axes.size() ? call.out : kAbsent);
+      x = wrap_axis(b, x, axes[i], pairs[2 * axes[i]], pairs[2 * axes[i] + 1],
+                    i + 1 == axes.size() ? call.out : kAbsent);
     if (axes.empty()) b.copy(x, call.out);
     return {};
   }
@@ -266,19 +278,23 @@ Result<void> pad(HostCall& call) {
   size_t first = 0;
   while (first < rank && pairs[2 * first] == 0 && pairs[2 * first + 1] == 0) ++first;
   size_t dims = std::max<size_t>(rank - first, 1);
-  if (dims > 3) return no_kernel(call.graph, node, "the runtime pads by reflection or replication over three dimensions at most");
+  if (dims > 3)
+    return no_kernel(call.graph, node, "the runtime pads by reflection or replication over three dimensions at most");
   Ints pads;
   for (size_t d = rank; d-- > rank - dims;) pads.insert(pads.end(), {pairs[2 * d], pairs[2 * d + 1]});
   auto folded = [&](const Shape& shape) {  // [lead, last dims...]
     Shape result{1};
     for (size_t d = 0; d < rank; ++d) {
-      if (d < rank - dims) result[0] *= shape[d];
-      else result.push_back(shape[d]);
+      if (d < rank - dims)
+        result[0] *= shape[d];
+      else
+        result.push_back(shape[d]);
     }
     return result;
   };
   std::string kernel = fmt::format("aten::{}_pad{}d.out", mode == "reflect" ? "reflection" : "replication", dims);
-  b.kernel(kernel, {b.alias(call.in[0], folded(call.x().shape)), b.integers(pads)}, {b.alias(call.out, folded(b.tensor(call.out).shape))});
+  b.kernel(kernel, {b.alias(call.in[0], folded(call.x().shape)), b.integers(pads)},
+           {b.alias(call.out, folded(b.tensor(call.out).shape))});
   return {};
 }
 

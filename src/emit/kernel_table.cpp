@@ -17,8 +17,9 @@ constexpr Kernel kKernels[] = {
 std::span<const Kernel> kernels() { return kKernels; }
 
 const Kernel* find_kernel(std::string_view name, std::string_view overload) {
-  const auto* at = std::find_if(std::begin(kKernels), std::end(kKernels),
-                                [&](const Kernel& kernel) { return kernel.name == name && kernel.overload == overload; });
+  const auto* at = std::find_if(std::begin(kKernels), std::end(kKernels), [&](const Kernel& kernel) {
+    return kernel.name == name && kernel.overload == overload;
+  });
   return at == std::end(kKernels) ? nullptr : at;
 }
 
@@ -29,7 +30,8 @@ std::vector<KernelArgument> Kernel::argument_list() const {
     std::string_view one = rest.substr(0, end);
     size_t colon = one.find(':');
     size_t equals = one.find('=');
-    list.push_back({one.substr(0, colon), one[colon + 1], equals == std::string_view::npos ? "" : one.substr(equals + 1)});
+    list.push_back(
+        {one.substr(0, colon), one[colon + 1], equals == std::string_view::npos ? "" : one.substr(equals + 1)});
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return list;

@@ -10,7 +10,7 @@ namespace swoop::emit {
 
 struct KernelArgument {
   std::string_view name;
-  char kind;                // see kernels.def
+  char kind;                  // see kernels.def
   std::string_view fallback;  // default as a token; empty: required
 };
 

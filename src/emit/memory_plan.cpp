@@ -31,7 +31,8 @@ void touch(Plan& plan, int value, int position) {
   }
 }
 
-// One trial: storages in the given order, each at the lowest gap among the placed ones it meets in time (best_fit: the tightest gap).
+// One trial: storages in the given order, each at the lowest gap among the placed ones it meets in time (best_fit: the
+// tightest gap).
 class Packing {
  public:
   explicit Packing(const Plan& plan) : plan_(plan), offsets_(plan.storages.size(), -1) {}
@@ -103,8 +104,9 @@ int64_t sweep(Plan& plan, std::vector<int> order) {
       at = std::max(at, other.offset + aligned(other.bytes));
     }
     storage.offset = at;
-    auto where = std::upper_bound(alive.begin(), alive.end(), at,
-                                  [&](int64_t offset, int other) { return offset < plan.storages[static_cast<size_t>(other)].offset; });
+    auto where = std::upper_bound(alive.begin(), alive.end(), at, [&](int64_t offset, int other) {
+      return offset < plan.storages[static_cast<size_t>(other)].offset;
+    });
     alive.insert(where, index);
     peak = std::max(peak, at + bytes);
   }
@@ -152,12 +154,14 @@ void find_lifetimes(Plan& plan) {
     storage.first = std::min(storage.first, hold.first);
     storage.last = std::max(storage.last, hold.last);
   }
-  // What a loop reads from before it must survive until the loop's last turn. Inner loops end earlier, so they come first.
+  // What a loop reads from before it must survive until the loop's last turn. Inner loops end earlier, so they come
+  // first.
   for (int i = 0; i < end; ++i) {
     const auto* jump = std::get_if<JumpFalse>(&plan.instructions[static_cast<size_t>(i)]);
     if (!jump || jump->destination > i) continue;
     for (Storage& storage : plan.storages)
-      if (storage.first < jump->destination && storage.last >= jump->destination) storage.last = std::max(storage.last, i);
+      if (storage.first < jump->destination && storage.last >= jump->destination)
+        storage.last = std::max(storage.last, i);
   }
 }
 

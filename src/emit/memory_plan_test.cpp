@@ -63,8 +63,8 @@ TEST(MemoryPlan, keeps_what_a_loop_reads) {
   int later = b.planned(DType::F32, {4});
   b.plan.inputs = {before};
   int again = b.position();
-  b.unary("aten::abs.out", before, out);   // read at the loop's start
-  b.unary("aten::abs.out", out, later);    // must not take the place of `before`, which the next turn reads
+  b.unary("aten::abs.out", before, out);  // read at the loop's start
+  b.unary("aten::abs.out", out, later);   // must not take the place of `before`, which the next turn reads
   b.jump_false(b.boolean(false), again);
   find_lifetimes(b.plan);
   place_storages(b.plan);

@@ -37,7 +37,8 @@ void take_value(Bump& bump, const fb::EValue& value) {
   if (const fb::Tensor* tensor = value.val_as_Tensor()) {
     bump.take(length(tensor->sizes()) * kStride, 4);
     bump.take(kTensorImpl);
-    if (tensor->shape_dynamism() != fb::TensorShapeDynamism::STATIC) {  // its sizes and order change, so they are copied
+    if (tensor->shape_dynamism() !=
+        fb::TensorShapeDynamism::STATIC) {  // its sizes and order change, so they are copied
       bump.take(length(tensor->sizes()) * 4, 4);
       bump.take(length(tensor->sizes()), 1);
     }
@@ -49,7 +50,8 @@ void take_value(Bump& bump, const fb::EValue& value) {
   };
   if (const fb::IntList* list = value.val_as_IntList()) boxed(length(list->items()), 8);
   if (const fb::TensorList* list = value.val_as_TensorList()) boxed(length(list->items()), kPointer);
-  if (const fb::OptionalTensorList* list = value.val_as_OptionalTensorList()) boxed(length(list->items()), 2 * kPointer);
+  if (const fb::OptionalTensorList* list = value.val_as_OptionalTensorList())
+    boxed(length(list->items()), 2 * kPointer);
 }
 
 // Pointers to the arguments, and for kernels the key by which the runtime looks for the specialised kernel.
@@ -63,7 +65,8 @@ void take_instruction(Bump& bump, const fb::ExecutionPlan& plan, const fb::Instr
   bump.take(length(args) * kTensorMeta);
   auto order = [&](int64_t index) {
     if (index < 0 || static_cast<uint64_t>(index) >= length(plan.values())) return;
-    if (const fb::Tensor* tensor = at(plan.values(), static_cast<size_t>(index))->val_as_Tensor()) bump.take(length(tensor->sizes()), 1);
+    if (const fb::Tensor* tensor = at(plan.values(), static_cast<size_t>(index))->val_as_Tensor())
+      bump.take(length(tensor->sizes()), 1);
   };
   for (size_t i = 0; i < length(args); ++i) {
     int32_t index = at(args, i);
@@ -82,13 +85,15 @@ int64_t method_memory(const fb::ExecutionPlan& plan) {
   bump.take(length(plan.inputs()), 1);
   for (size_t i = 0; i < length(plan.values()); ++i) take_value(bump, *at(plan.values(), i));
   bump.take(length(plan.delegates()) * kDelegate);
-  for (size_t i = 0; i < length(plan.delegates()); ++i) bump.take(length(at(plan.delegates(), i)->compile_specs()) * kCompileSpec);
+  for (size_t i = 0; i < length(plan.delegates()); ++i)
+    bump.take(length(at(plan.delegates(), i)->compile_specs()) * kCompileSpec);
   bump.take(length(plan.chains()) * kChain);
   for (size_t c = 0; c < length(plan.chains()); ++c) {
     const fb::Chain* chain = at(plan.chains(), c);
     bump.take(length(chain->instructions()) * kPointer);
     bump.take(length(chain->instructions()) * kSpan);
-    for (size_t i = 0; i < length(chain->instructions()); ++i) take_instruction(bump, plan, *at(chain->instructions(), i));
+    for (size_t i = 0; i < length(chain->instructions()); ++i)
+      take_instruction(bump, plan, *at(chain->instructions(), i));
   }
   return static_cast<int64_t>(bump.used());
 }

@@ -1,4 +1,5 @@
-// What executorch::runtime::Method allocates from the method allocator while it loads a plan: the figure a firmware engineer reserves.
+// What executorch::runtime::Method allocates from the method allocator while it loads a plan: the figure a firmware
+// engineer reserves.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ size_t length(const swoop_flatbuffers::Vector<T>* vector) {
   return vector ? vector->size() : 0;
 }
 
-// Bytes of a bump allocator on a 64-bit machine, allocation by allocation as executorch 1.5.1 makes them (without what a delegate's
-// init adds; Ethos-U's adds nothing). The verifier has passed the plan.
+// Bytes of a bump allocator on a 64-bit machine, allocation by allocation as executorch 1.5.1 makes them (without what
+// a delegate's init adds; Ethos-U's adds nothing). The verifier has passed the plan.
 int64_t method_memory(const executorch_flatbuffer::ExecutionPlan& plan);
 
 }  // namespace swoop::emit

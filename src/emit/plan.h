@@ -1,5 +1,5 @@
-// The program as plain structs, between the graph and the file: values by index, instructions in order, storage not yet placed.
-// Invariants: every index points into its list; a tensor has a storage, or a constant, never both.
+// The program as plain structs, between the graph and the file: values by index, instructions in order, storage not yet
+// placed. Invariants: every index points into its list; a tensor has a storage, or a constant, never both.
 #pragma once
 
 #include <deque>
@@ -49,8 +49,8 @@ struct TensorList {
 struct OptionalTensorList {
   std::vector<int> items;  // indices of tensors, -1 where absent
 };
-using PlanValue = std::variant<Nothing, int64_t, bool, double, std::string, TensorValue, IntList, DoubleList, BoolList, TensorList,
-                               OptionalTensorList>;
+using PlanValue = std::variant<Nothing, int64_t, bool, double, std::string, TensorValue, IntList, DoubleList, BoolList,
+                               TensorList, OptionalTensorList>;
 
 struct KernelCall {
   int op = 0;

@@ -145,7 +145,9 @@ void PlanBuilder::in_place(std::string_view name, std::vector<int> args) {
   plan.instructions.push_back(KernelCall{op_index(name), std::move(args)});
 }
 
-void PlanBuilder::delegate(int index, std::vector<int> args) { plan.instructions.push_back(DelegateCall{index, std::move(args)}); }
+void PlanBuilder::delegate(int index, std::vector<int> args) {
+  plan.instructions.push_back(DelegateCall{index, std::move(args)});
+}
 
 int PlanBuilder::jump_false(int condition, int destination) {
   plan.instructions.emplace_back(std::in_place_type<JumpFalse>, JumpFalse{condition, destination});
@@ -181,7 +183,8 @@ Buffer permuted(Bytes data, const Shape& shape, const Ints& perm, size_t element
   for (int64_t i = 0; i < count; ++i) {
     int64_t source = 0;
     for (size_t d = 0; d < rank; ++d) source += index[d] * strides[static_cast<size_t>(perm[d])];
-    std::memcpy(result.data() + static_cast<size_t>(i) * element, data.data() + static_cast<size_t>(source) * element, element);
+    std::memcpy(result.data() + static_cast<size_t>(i) * element, data.data() + static_cast<size_t>(source) * element,
+                element);
     for (size_t d = rank; d-- > 0;) {
       if (++index[d] < shape[static_cast<size_t>(perm[d])]) break;
       index[d] = 0;

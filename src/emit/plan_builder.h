@@ -28,14 +28,14 @@ class PlanBuilder {
   int booleans(const std::vector<bool>& values);
   int tensors(std::vector<int> values);
   int optional_tensors(std::vector<int> values);
-  int scalar(DType dtype, double value);              // an integer literal for integer tensors, else a real one
+  int scalar(DType dtype, double value);  // an integer literal for integer tensors, else a real one
   int or_null(int value) { return value == kAbsent ? null() : value; }
-  int fresh(PlanValue value);                         // never shared: for values that instructions change
+  int fresh(PlanValue value);  // never shared: for values that instructions change
 
   // -- tensors
   int planned(DType dtype, Shape shape, std::string name = {});
   int like(int value) { return planned(tensor(value).dtype, tensor(value).shape); }
-  int alias(int value, Shape shape);                  // the same bytes in another shape
+  int alias(int value, Shape shape);  // the same bytes in another shape
   int constant(DType dtype, Shape shape, Bytes data);
   int constant(DType dtype, Shape shape, Buffer data);
   const TensorValue& tensor(int value) const { return std::get<TensorValue>(plan.values[static_cast<size_t>(value)]); }
@@ -50,22 +50,23 @@ class PlanBuilder {
   void primitive(std::string_view name, std::vector<int> args);  // executorch_prim: nothing is repeated
   void in_place(std::string_view name, std::vector<int> args);   // aten::copy_: the first argument is returned
   void delegate(int index, std::vector<int> args);
-  int jump_false(int condition, int destination = 0);            // position of the jump, for land()
-  void land(int jump);                                           // its destination is the next instruction
+  int jump_false(int condition, int destination = 0);  // position of the jump, for land()
+  void land(int jump);                                 // its destination is the next instruction
   void hold(int value, int first, int last);
 
   // -- small compositions, each into `out` or, when kAbsent, into a new tensor
   int copy(int from, int out = kAbsent);
-  int permute(int value, const Ints& perm, int out = kAbsent);   // of constants: at compile time
+  int permute(int value, const Ints& perm, int out = kAbsent);  // of constants: at compile time
   int unary(std::string_view name, int x, int out = kAbsent);
-  int binary(std::string_view name, int a, int b, int out = kAbsent);  // aten::mul.out and others without further arguments
+  int binary(std::string_view name, int a, int b,
+             int out = kAbsent);  // aten::mul.out and others without further arguments
   int add(int a, int b, int out = kAbsent);
   int sub(int a, int b, int out = kAbsent);
   int add_scalar(int x, double value, int out = kAbsent);
   int mul_scalar(int x, double value, int out = kAbsent);
   int clamp(int x, std::optional<double> min, std::optional<double> max, int out = kAbsent);
   int cast(int x, DType dtype, int out = kAbsent);
-  int greater(int x, double value);                              // bool tensor
+  int greater(int x, double value);  // bool tensor
   int where(int condition, int a, int b, int out = kAbsent);
 
  private:

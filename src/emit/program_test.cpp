@@ -1,4 +1,5 @@
-// The shape of the emitted program: border, delegates, segments, names, buffers, control flow; executed by the stock runtime.
+// The shape of the emitted program: border, delegates, segments, names, buffers, control flow; executed by the stock
+// runtime.
 #include <executorch/runtime/backend/interface.h>
 
 #include <cstring>
@@ -17,7 +18,8 @@ namespace rt = executorch::runtime;
 class CopyingBackend final : public rt::BackendInterface {
  public:
   bool is_available() const override { return true; }
-  rt::Result<rt::DelegateHandle*> init(rt::BackendInitContext&, rt::FreeableBuffer* blob, rt::ArrayRef<rt::CompileSpec> specs) const override {
+  rt::Result<rt::DelegateHandle*> init(rt::BackendInitContext&, rt::FreeableBuffer* blob,
+                                       rt::ArrayRef<rt::CompileSpec> specs) const override {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(blob->data()) % 16, 0u);
     EXPECT_EQ(specs.size(), 5u);
     return const_cast<void*>(blob->data());
@@ -86,7 +88,9 @@ ProgramInfo info_of(const Buffer& bytes) {
   return info ? *info : ProgramInfo{};
 }
 
-CompileSpecs specs() { return npu_compile_specs("ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", "TOSA-1.0+INT+u55"); }
+CompileSpecs specs() {
+  return npu_compile_specs("ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", "TOSA-1.0+INT+u55");
+}
 
 TEST(Program, has_border_and_delegate) {
   register_copying_backend();
@@ -167,12 +171,15 @@ TEST(Program, refuses_a_region_that_lost_an_output) {
 TEST(Program, keeps_buffers_between_runs) {
   Graph graph;
   std::vector<float> start{10.0f, -1.0f};
-  Port state{Port::Role::State, "total", graph.store(Buffer(reinterpret_cast<std::byte*>(start.data()), reinterpret_cast<std::byte*>(start.data() + 2)))};
+  Port state{
+      Port::Role::State, "total",
+      graph.store(Buffer(reinterpret_cast<std::byte*>(start.data()), reinterpret_cast<std::byte*>(start.data() + 2)))};
   ValueId x = graph.add_input(f32({2}), "x");
   ValueId total = graph.add_input(f32({2}), "b_total", state);
   ValueId sum = add(graph, Op::Add, {total, x}, f32({2}));
   graph.add_output(sum, {Port::Role::State, "total", {}});
-  graph.add_output(add(graph, Op::Reshape, {total}, f32({1, 2}), {{Key::Shape, Ints{1, 2}}}));  // the old value, seen through a view
+  graph.add_output(
+      add(graph, Op::Reshape, {total}, f32({1, 2}), {{Key::Shape, Ints{1, 2}}}));  // the old value, seen through a view
   Buffer bytes = emitted(graph);
   ProgramInfo info = info_of(bytes);
   EXPECT_EQ(info.initial_bytes, 8);
@@ -214,7 +221,9 @@ TEST(Program, gives_constants_memory_of_their_own) {
   Graph graph;
   float seven = 7.0f;
   graph.add_input(f32({1}), "unused");
-  graph.add_output(graph.add_constant(f32({1}), graph.store(Buffer(reinterpret_cast<std::byte*>(&seven), reinterpret_cast<std::byte*>(&seven + 1))), "c"));
+  graph.add_output(graph.add_constant(
+      f32({1}), graph.store(Buffer(reinterpret_cast<std::byte*>(&seven), reinterpret_cast<std::byte*>(&seven + 1))),
+      "c"));
   Tensor x = make_tensor(DType::F32, {1});
   x.as<float>()[0] = 0.0f;
   auto outcome = LoadedProgram(emitted(graph)).run({&x, 1});
@@ -268,8 +277,9 @@ TEST(Program, calls_opaque_kernels) {
 TEST(Program, names_an_operator_without_kernel) {
   Graph graph;
   ValueId x = graph.add_input(f32({3}), "x");
-  Node& node = graph.add_node(Op::Opaque, {x}, {f32({3})},
-                              {{Key::Target, std::string("my::fancy")}, {Key::Args, Strings{"x=%0"}}}, kNone, "fancy_1");
+  Node& node =
+      graph.add_node(Op::Opaque, {x}, {f32({3})},
+                     {{Key::Target, std::string("my::fancy")}, {Key::Args, Strings{"x=%0"}}}, kNone, "fancy_1");
   graph.add_output(node.outputs[0]);
   auto bytes = emit_pte(graph, {}, {});
   ASSERT_FALSE(bytes);
@@ -278,7 +288,8 @@ TEST(Program, names_an_operator_without_kernel) {
 
 // -- control flow
 
-std::unique_ptr<Graph> body(std::vector<Type> inputs, const std::function<std::vector<ValueId>(Graph&, const std::vector<ValueId>&)>& build) {
+std::unique_ptr<Graph> body(std::vector<Type> inputs,
+                            const std::function<std::vector<ValueId>(Graph&, const std::vector<ValueId>&)>& build) {
   auto graph = std::make_unique<Graph>();
   std::vector<ValueId> ids;
   for (size_t i = 0; i < inputs.size(); ++i) ids.push_back(graph->add_input(inputs[i], "a" + std::to_string(i)));
@@ -294,7 +305,8 @@ void expect_as_defined(const Graph& graph, const std::vector<std::vector<Tensor>
     auto outcome = program.run(inputs);
     ASSERT_EQ(outcome.failure, "");
     ASSERT_EQ(outcome.outputs.size(), wanted->size());
-    for (size_t i = 0; i < wanted->size(); ++i) expect_close(outcome.outputs[i], (*wanted)[i], "output " + std::to_string(i));
+    for (size_t i = 0; i < wanted->size(); ++i)
+      expect_close(outcome.outputs[i], (*wanted)[i], "output " + std::to_string(i));
   }
 }
 
@@ -337,12 +349,15 @@ TEST(Program, loops_until_the_condition_fails) {
   Node& loop = graph.add_node(Op::While, {x, step, step}, {t, t}, {{Key::Carried, int64_t{2}}}, kNone, "while");
   loop.bodies.push_back(body({t, t, t}, [&](Graph& g, const auto& in) {
     float limit = 20.0f;
-    ValueId bound = g.add_constant(f32({}), g.store(Buffer(reinterpret_cast<std::byte*>(&limit), reinterpret_cast<std::byte*>(&limit + 1))), "limit");
+    ValueId bound = g.add_constant(
+        f32({}), g.store(Buffer(reinterpret_cast<std::byte*>(&limit), reinterpret_cast<std::byte*>(&limit + 1))),
+        "limit");
     ValueId sum = add(g, Op::Sum, {in[0]}, f32({}), {{Key::Axes, Ints{0}}, {Key::Keepdim, false}});
     return std::vector<ValueId>{add(g, Op::Compare, {sum, bound}, boolean({}), {{Key::Fn, std::string("lt")}})};
   }));
   loop.bodies.push_back(body({t, t, t}, [&](Graph& g, const auto& in) {
-    return std::vector<ValueId>{add(g, Op::Add, {in[0], in[2]}, t), in[0]};  // the second carries the old first: order matters
+    return std::vector<ValueId>{add(g, Op::Add, {in[0], in[2]}, t),
+                                in[0]};  // the second carries the old first: order matters
   }));
   graph.add_output(loop.outputs[0]);
   graph.add_output(loop.outputs[1]);
@@ -369,7 +384,8 @@ TEST(Program, maps_over_rows) {
     return std::vector<ValueId>{add(g, Op::Unary, {scaled}, row, {{Key::Fn, std::string("tanh")}})};
   }));
   graph.add_output(add(graph, Op::Add, {map.outputs[0], x}, rows));
-  expect_as_defined(graph, {{random_tensor(rows, 1), random_tensor(row, 2)}, {random_tensor(rows, 3), random_tensor(row, 4)}});
+  expect_as_defined(graph,
+                    {{random_tensor(rows, 1), random_tensor(row, 2)}, {random_tensor(rows, 3), random_tensor(row, 4)}});
 }
 
 TEST(Program, scans_with_a_carry) {
@@ -378,14 +394,16 @@ TEST(Program, scans_with_a_carry) {
   Type row = f32({3});
   ValueId start = graph.add_input(row, "start");
   ValueId x = graph.add_input(rows, "x");
-  Node& scan = graph.add_node(Op::Scan, {start, x}, {row, rows}, {{Key::Carried, int64_t{1}}, {Key::Scanned, int64_t{1}}}, kNone, "scan");
+  Node& scan = graph.add_node(Op::Scan, {start, x}, {row, rows},
+                              {{Key::Carried, int64_t{1}}, {Key::Scanned, int64_t{1}}}, kNone, "scan");
   scan.bodies.push_back(body({row, row}, [&](Graph& g, const auto& in) {
     ValueId next = add(g, Op::Add, {in[0], in[1]}, row);
     return std::vector<ValueId>{next, in[0]};  // collects the carry before it changes
   }));
   graph.add_output(scan.outputs[0]);
   graph.add_output(scan.outputs[1]);
-  expect_as_defined(graph, {{random_tensor(row, 1), random_tensor(rows, 2)}, {random_tensor(row, 3), random_tensor(rows, 4)}});
+  expect_as_defined(graph,
+                    {{random_tensor(row, 1), random_tensor(rows, 2)}, {random_tensor(row, 3), random_tensor(rows, 4)}});
 }
 
 // -- reading what is broken

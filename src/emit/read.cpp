@@ -1,5 +1,5 @@
-// read_pte: every offset, index and length of the file is checked before it is used; FlatBuffers' verifier covers the tables, the
-// checks here cover what the schema cannot say.
+// read_pte: every offset, index and length of the file is checked before it is used; FlatBuffers' verifier covers the
+// tables, the checks here cover what the schema cannot say.
 #include <algorithm>
 #include <set>
 
@@ -18,7 +18,7 @@ using emit::method_memory;
 
 constexpr size_t kMaxTables = 10'000'000;  // the verifier's own default of 1,000,000 is less than a long program has
 constexpr int64_t kMaxElements = int64_t{1} << 40;
-constexpr size_t kMaxListed = 32;          // list items shown in a line of text
+constexpr size_t kMaxListed = 32;  // list items shown in a line of text
 
 Error broken(std::string_view what) { return error("This is not a sound ExecuTorch program: {}.", what); }
 
@@ -27,9 +27,10 @@ struct ScalarName {
   std::string_view name;
   int bytes;
 };
-constexpr ScalarName kScalars[] = {{0, "uint8", 1},   {1, "int8", 1},     {2, "int16", 2},  {3, "int32", 4},   {4, "int64", 8},
-                                   {5, "float16", 2}, {6, "float32", 4},  {7, "float64", 8}, {11, "bool", 1},  {15, "bfloat16", 2},
-                                   {27, "uint16", 2}, {28, "uint32", 4}, {29, "uint64", 8}};
+constexpr ScalarName kScalars[] = {{0, "uint8", 1},  {1, "int8", 1},      {2, "int16", 2},   {3, "int32", 4},
+                                   {4, "int64", 8},  {5, "float16", 2},   {6, "float32", 4}, {7, "float64", 8},
+                                   {11, "bool", 1},  {15, "bfloat16", 2}, {27, "uint16", 2}, {28, "uint32", 4},
+                                   {29, "uint64", 8}};
 
 std::string text(const flat::String* string) { return string ? string->str() : std::string(); }
 
@@ -38,7 +39,8 @@ class Reader {
   explicit Reader(Bytes file) : file_(file) {}
 
   Result<ProgramInfo> run() {
-    if (file_.size() < 8 || text_of(file_.subspan(4, 4)) != "ET12") return error("This is not an ExecuTorch program (.pte).");
+    if (file_.size() < 8 || text_of(file_.subspan(4, 4)) != "ET12")
+      return error("This is not an ExecuTorch program (.pte).");
     TRY(read_header());
     // The tables must be readable at their alignment, wherever the caller's bytes lie.
     Bytes flatbuffer = file_.first(program_size_);
@@ -65,9 +67,11 @@ class Reader {
     uint32_t header = load<uint32_t>(file_.data() + 12);
     uint64_t program = load<uint64_t>(file_.data() + 16);
     uint64_t base = load<uint64_t>(file_.data() + 24);
-    uint64_t bytes = header >= 32 ? load<uint64_t>(file_.data() + 32) : (base <= file_.size() ? file_.size() - base : 0);
+    uint64_t bytes =
+        header >= 32 ? load<uint64_t>(file_.data() + 32) : (base <= file_.size() ? file_.size() - base : 0);
     if (header < 24 || program > file_.size() || program < 40) return broken("its extended header gives a wrong size");
-    if (base != 0 && (base < program || !contains(file_, base, bytes))) return broken("its segments end outside the file; it may be cut off");
+    if (base != 0 && (base < program || !contains(file_, base, bytes)))
+      return broken("its segments end outside the file; it may be cut off");
     program_size_ = program;
     if (base != 0) segment_area_ = file_.subspan(base, bytes);
     return {};
@@ -82,7 +86,8 @@ class Reader {
 
   Result<void> read_data() {
     std::set<uint64_t> seen;
-    if (const fb::SubsegmentOffsets* constants = program_->constant_segment(); constants && length(constants->offsets()) > 1) {
+    if (const fb::SubsegmentOffsets* constants = program_->constant_segment();
+        constants && length(constants->offsets()) > 1) {
       TRY_ASSIGN(Bytes bytes, segment(constants->segment_index()));
       info_.constant_bytes = static_cast<int64_t>(bytes.size());
     }
@@ -99,8 +104,9 @@ class Reader {
 
   Result<ProgramTensor> read_tensor(const fb::Tensor& tensor) const {
     ProgramTensor result;
-    const auto* scalar = std::find_if(std::begin(kScalars), std::end(kScalars),
-                                      [&](const ScalarName& s) { return s.type == static_cast<int>(tensor.scalar_type()); });
+    const auto* scalar = std::find_if(std::begin(kScalars), std::end(kScalars), [&](const ScalarName& s) {
+      return s.type == static_cast<int>(tensor.scalar_type());
+    });
     if (scalar == std::end(kScalars)) return broken("a tensor has an element type that nobody knows");
     result.dtype = scalar->name;
     int64_t count = 1;
@@ -113,12 +119,15 @@ class Reader {
     }
     result.bytes = count * scalar->bytes;
     if (const fb::AllocationDetails* place = tensor.allocation_info())
-      result.arena_offset = static_cast<int64_t>(uint64_t{place->memory_offset_high()} << 32 | place->memory_offset_low());
-    if (const fb::ExtraTensorInfo* extra = tensor.extra_tensor_info()) result.name = text(extra->fully_qualified_name());
+      result.arena_offset =
+          static_cast<int64_t>(uint64_t{place->memory_offset_high()} << 32 | place->memory_offset_low());
+    if (const fb::ExtraTensorInfo* extra = tensor.extra_tensor_info())
+      result.name = text(extra->fully_qualified_name());
     return result;
   }
 
-  Result<std::vector<ProgramTensor>> read_ports(const fb::ExecutionPlan& plan, const flat::Vector<int32_t>* indices) const {
+  Result<std::vector<ProgramTensor>> read_ports(const fb::ExecutionPlan& plan,
+                                                const flat::Vector<int32_t>* indices) const {
     std::vector<ProgramTensor> ports;
     for (size_t i = 0; i < length(indices); ++i) {
       int32_t index = indices->Get(static_cast<flat::uoffset_t>(i));
@@ -153,7 +162,9 @@ class Reader {
       }
       return fmt::format("[{}{}]", joined, length(items) > kMaxListed ? ", ..." : "");
     };
-    auto item = [&](int64_t i) { return i < 0 ? std::string("none") : depth > 0 ? std::string("?") : value_text(plan, i, depth + 1); };
+    auto item = [&](int64_t i) {
+      return i < 0 ? std::string("none") : depth > 0 ? std::string("?") : value_text(plan, i, depth + 1);
+    };
     switch (value->val_type()) {
       case fb::KernelTypes::Tensor: return fmt::format("%{}", index);
       case fb::KernelTypes::Int: return fmt::format("{}", value->val_as_Int()->int_val());
@@ -163,7 +174,8 @@ class Reader {
       case fb::KernelTypes::IntList: return list(value->val_as_IntList()->items(), item);
       case fb::KernelTypes::TensorList: return list(value->val_as_TensorList()->items(), item);
       case fb::KernelTypes::OptionalTensorList: return list(value->val_as_OptionalTensorList()->items(), item);
-      case fb::KernelTypes::DoubleList: return list(value->val_as_DoubleList()->items(), [](double d) { return fmt::format("{}", d); });
+      case fb::KernelTypes::DoubleList:
+        return list(value->val_as_DoubleList()->items(), [](double d) { return fmt::format("{}", d); });
       case fb::KernelTypes::BoolList:
         return list(value->val_as_BoolList()->items(), [](bool b) { return std::string(b ? "true" : "false"); });
       case fb::KernelTypes::Null:
@@ -181,7 +193,8 @@ class Reader {
     return joined;
   }
 
-  Result<void> read_instruction(const fb::ExecutionPlan& plan, const fb::Instruction& instruction, ProgramMethod& method) const {
+  Result<void> read_instruction(const fb::ExecutionPlan& plan, const fb::Instruction& instruction,
+                                ProgramMethod& method) const {
     if (const fb::KernelCall* call = instruction.instr_args_as_KernelCall()) {
       if (call->op_index() < 0 || static_cast<size_t>(call->op_index()) >= method.operators.size())
         return broken("an instruction calls an operator that it does not have");
@@ -194,10 +207,11 @@ class Reader {
       if (delegate->delegate_index() < 0 || static_cast<size_t>(delegate->delegate_index()) >= method.delegates.size())
         return broken("an instruction calls a delegate that it does not have");
       ++method.delegate_calls;
-      method.instructions.push_back(fmt::format("delegate {}({})", delegate->delegate_index(), arguments(plan, delegate->args())));
-    } else if (const fb::JumpFalseCall* jump = instruction.instr_args_as_JumpFalseCall()) {
       method.instructions.push_back(
-          fmt::format("jump to {} unless {}", jump->destination_instruction(), value_text(plan, jump->cond_value_index())));
+          fmt::format("delegate {}({})", delegate->delegate_index(), arguments(plan, delegate->args())));
+    } else if (const fb::JumpFalseCall* jump = instruction.instr_args_as_JumpFalseCall()) {
+      method.instructions.push_back(fmt::format("jump to {} unless {}", jump->destination_instruction(),
+                                                value_text(plan, jump->cond_value_index())));
     } else if (const fb::MoveCall* move = instruction.instr_args_as_MoveCall()) {
       method.instructions.push_back(fmt::format("%{} = {}", move->move_to(), value_text(plan, move->move_from())));
     } else if (const fb::FreeCall* free_call = instruction.instr_args_as_FreeCall()) {
@@ -209,7 +223,8 @@ class Reader {
   }
 
   // The border's scale and zero point, for those who feed or read integers.
-  void note_quantization(const fb::ExecutionPlan& plan, std::string_view name, const flat::Vector<int32_t>* args, ProgramMethod& method) const {
+  void note_quantization(const fb::ExecutionPlan& plan, std::string_view name, const flat::Vector<int32_t>* args,
+                         ProgramMethod& method) const {
     bool into = name == "quantized_decomposed::quantize_per_tensor.out";
     if ((!into && name != "quantized_decomposed::dequantize_per_tensor.out") || length(args) < 8) return;
     const fb::EValue* scale = value_at(plan, args->Get(1));
@@ -240,14 +255,16 @@ class Reader {
     if (result.in_segment) {
       TRY_ASSIGN(result.blob, segment(reference->index()));
     } else {
-      if (reference->index() >= length(program_->backend_delegate_data())) return broken("a delegate names data that it does not have");
+      if (reference->index() >= length(program_->backend_delegate_data()))
+        return broken("a delegate names data that it does not have");
       const auto* data = program_->backend_delegate_data()->Get(reference->index())->data();
       if (data) {  // as a part of the caller's bytes
         size_t offset = static_cast<size_t>(reinterpret_cast<const std::byte*>(data->data()) - base_);
         result.blob = file_.subspan(offset, data->size());
       }
     }
-    if (blobs_.emplace(result.blob.data(), result.blob.size()).second) info_.delegate_bytes += static_cast<int64_t>(result.blob.size());
+    if (blobs_.emplace(result.blob.data(), result.blob.size()).second)
+      info_.delegate_bytes += static_cast<int64_t>(result.blob.size());
     if (result.id == kNpuBackend) result.scratch_bytes = scratch_of(result.blob);
     return result;
   }
@@ -275,7 +292,8 @@ class Reader {
     for (size_t i = 0; i < length(plan.operators()); ++i) {
       const fb::Operator* op = plan.operators()->Get(static_cast<flat::uoffset_t>(i));
       std::string overload = text(op->overload());
-      method.operators.push_back(overload.empty() ? text(op->name()) : fmt::format("{}.{}", text(op->name()), overload));
+      method.operators.push_back(overload.empty() ? text(op->name())
+                                                  : fmt::format("{}.{}", text(op->name()), overload));
     }
     for (size_t i = 0; i < length(plan.delegates()); ++i) {
       TRY_ASSIGN(ProgramDelegate delegate, read_delegate(*plan.delegates()->Get(static_cast<flat::uoffset_t>(i))));

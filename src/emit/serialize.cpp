@@ -48,10 +48,13 @@ class Writer {
     uint64_t inside = 0;
     for (const Region& region : delegates_) inside += region.blob.size();
     if (!options_.delegate_segments && inside >= kMaxProgramBytes - (uint64_t{1} << 26))
-      return error("The NPU regions take {} bytes, more than the 2 GiB that fit inside a program; place them behind it "
-                   "(delegate segments).", inside);
+      return error(
+          "The NPU regions take {} bytes, more than the 2 GiB that fit inside a program; place them behind it "
+          "(delegate segments).",
+          inside);
     if (plan_.arena_bytes >= int64_t{1} << 31)
-      return error("The program plans an arena of {} bytes; 2 GiB is the most that a 32-bit device can address.", plan_.arena_bytes);
+      return error("The program plans an arena of {} bytes; 2 GiB is the most that a 32-bit device can address.",
+                   plan_.arena_bytes);
     return {};
   }
 
@@ -115,14 +118,16 @@ class Writer {
     flat::Offset<fb::AllocationDetails> allocation;
     if (tensor.storage >= 0) {
       auto offset = static_cast<uint64_t>(plan_.storages[static_cast<size_t>(tensor.storage)].offset);
-      allocation = fb::CreateAllocationDetails(builder_, 1, static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32));
+      allocation =
+          fb::CreateAllocationDetails(builder_, 1, static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32));
     }
     flat::Offset<fb::ExtraTensorInfo> extra;
     if (!tensor.name.empty()) extra = fb::CreateExtraTensorInfo(builder_, 0, builder_.CreateString(tensor.name));
     int buffer = tensor.constant >= 0 ? tensor.constant + 1 : tensor.initial + 1;
-    return fb::CreateTensor(builder_, static_cast<fb::ScalarType>(scalar_type(tensor.dtype)), 0, sizes_at, order_at, false,
-                            static_cast<uint32_t>(buffer), allocation, 0,
-                            tensor.dynamic ? fb::TensorShapeDynamism::DYNAMIC_BOUND : fb::TensorShapeDynamism::STATIC, extra);
+    return fb::CreateTensor(builder_, static_cast<fb::ScalarType>(scalar_type(tensor.dtype)), 0, sizes_at, order_at,
+                            false, static_cast<uint32_t>(buffer), allocation, 0,
+                            tensor.dynamic ? fb::TensorShapeDynamism::DYNAMIC_BOUND : fb::TensorShapeDynamism::STATIC,
+                            extra);
   }
 
   template <typename T>
@@ -134,7 +139,8 @@ class Writer {
     if (std::holds_alternative<Nothing>(value)) return wrap(fb::KernelTypes::Null, fb::CreateNull(builder_));
     if (const auto* v = std::get_if<int64_t>(&value)) return wrap(fb::KernelTypes::Int, fb::CreateInt(builder_, *v));
     if (const auto* v = std::get_if<bool>(&value)) return wrap(fb::KernelTypes::Bool, fb::CreateBool(builder_, *v));
-    if (const auto* v = std::get_if<double>(&value)) return wrap(fb::KernelTypes::Double, fb::CreateDouble(builder_, *v));
+    if (const auto* v = std::get_if<double>(&value))
+      return wrap(fb::KernelTypes::Double, fb::CreateDouble(builder_, *v));
     if (const auto* v = std::get_if<std::string>(&value))
       return wrap(fb::KernelTypes::String, fb::CreateString(builder_, builder_.CreateString(*v)));
     if (const auto* v = std::get_if<TensorValue>(&value)) return wrap(fb::KernelTypes::Tensor, write_tensor(*v));
@@ -151,7 +157,8 @@ class Writer {
     if (const auto* v = std::get_if<TensorList>(&value))
       return wrap(fb::KernelTypes::TensorList, fb::CreateTensorList(builder_, builder_.CreateVector(v->items)));
     const auto& list = std::get<OptionalTensorList>(value);
-    return wrap(fb::KernelTypes::OptionalTensorList, fb::CreateOptionalTensorList(builder_, builder_.CreateVector(list.items)));
+    return wrap(fb::KernelTypes::OptionalTensorList,
+                fb::CreateOptionalTensorList(builder_, builder_.CreateVector(list.items)));
   }
 
   flat::Offset<fb::Instruction> write_instruction(const Instruction& instruction) {
@@ -192,9 +199,11 @@ class Writer {
     for (size_t i = 0; i < delegates_.size(); ++i) delegates.push_back(write_delegate(i));
 
     std::vector<int32_t> none;
-    auto chain = fb::CreateChain(builder_, builder_.CreateVector(none), builder_.CreateVector(none), builder_.CreateVector(instructions));
+    auto chain = fb::CreateChain(builder_, builder_.CreateVector(none), builder_.CreateVector(none),
+                                 builder_.CreateVector(instructions));
     std::vector<flat::Offset<fb::Chain>> chains{chain};
-    auto container = fb::CreateContainerMetadata(builder_, builder_.CreateString(graph_.in_spec), builder_.CreateString(graph_.out_spec));
+    auto container = fb::CreateContainerMetadata(builder_, builder_.CreateString(graph_.in_spec),
+                                                 builder_.CreateString(graph_.out_spec));
     std::vector<int64_t> buffers{0, plan_.arena_bytes};  // index 0 is reserved
     auto name = builder_.CreateString(options_.method);
     auto values_at = builder_.CreateVector(values);
@@ -204,12 +213,12 @@ class Writer {
     auto operators_at = builder_.CreateVector(operators);
     auto delegates_at = builder_.CreateVector(delegates);
     auto buffers_at = builder_.CreateVector(buffers);
-    return fb::CreateExecutionPlan(builder_, name, container, values_at, inputs_at, outputs_at, chains_at, operators_at, delegates_at,
-                                   buffers_at);
+    return fb::CreateExecutionPlan(builder_, name, container, values_at, inputs_at, outputs_at, chains_at, operators_at,
+                                   delegates_at, buffers_at);
   }
 
-  // FlatBuffers writes from the end of the file to its beginning: what comes first here comes last there. The plan is written
-  // before the blobs, so that a reader of the blobs' neighbourhood finds them together near the start.
+  // FlatBuffers writes from the end of the file to its beginning: what comes first here comes last there. The plan is
+  // written before the blobs, so that a reader of the blobs' neighbourhood finds them together near the start.
   flat::Offset<fb::Program> write_program() {
     std::vector<flat::Offset<fb::ExecutionPlan>> plans{write_plan()};
     std::vector<flat::Offset<fb::BackendDelegateInlineData>> blobs;
@@ -219,8 +228,10 @@ class Writer {
       blobs.push_back(fb::CreateBackendDelegateInlineData(builder_, bytes));
     }
     std::vector<flat::Offset<fb::DataSegment>> segments;
-    for (const Segment& segment : segments_) segments.push_back(fb::CreateDataSegment(builder_, segment.offset, segment.size));
-    if (segments.empty()) segments.push_back(fb::CreateDataSegment(builder_, 0, 0));  // the constant segment must point at something
+    for (const Segment& segment : segments_)
+      segments.push_back(fb::CreateDataSegment(builder_, segment.offset, segment.size));
+    if (segments.empty())
+      segments.push_back(fb::CreateDataSegment(builder_, 0, 0));  // the constant segment must point at something
     if (constant_offsets_.empty()) constant_offsets_ = {0};
     auto constants = fb::CreateSubsegmentOffsets(builder_, 0, builder_.CreateVector(constant_offsets_));
     flat::Offset<flat::Vector<flat::Offset<fb::SubsegmentOffsets>>> initial;
@@ -281,7 +292,8 @@ class Writer {
 
 }  // namespace
 
-Result<Buffer> serialize(const Plan& plan, std::span<const Region> delegates, const Graph& graph, const EmitOptions& options) {
+Result<Buffer> serialize(const Plan& plan, std::span<const Region> delegates, const Graph& graph,
+                         const EmitOptions& options) {
   return Writer(plan, delegates, graph, options).run();
 }
 

@@ -9,6 +9,7 @@
 namespace swoop::emit {
 
 // `delegates` in the order of the plan's delegate indices.
-Result<Buffer> serialize(const Plan& plan, std::span<const Region> delegates, const Graph& graph, const EmitOptions& options);
+Result<Buffer> serialize(const Plan& plan, std::span<const Region> delegates, const Graph& graph,
+                         const EmitOptions& options);
 
 }  // namespace swoop::emit
