@@ -165,7 +165,14 @@ class Compile {
     return timed("verify", [&]() -> Result<void> {
       Proof proof;
       proof.pte = pte_;
-      for (const CompiledRegion& region : regions_) proof.regions.push_back(&region.tosa);
+      TRY_ASSIGN(ProgramInfo info, read_pte(pte_));
+      for (const ProgramDelegate& delegate : info.methods[0].delegates) {  // the file numbers them in the order of its calls
+        auto region = std::find_if(regions_.begin(), regions_.end(), [&](const CompiledRegion& r) {
+          return std::equal(r.blob.begin(), r.blob.end(), delegate.blob.begin(), delegate.blob.end());
+        });
+        if (region == regions_.end()) return error("the finished file holds an NPU program that was not compiled");
+        proof.regions.push_back(&region->tosa);
+      }
       proof.source = &graph;
       proof.pipeline = &pipeline_;
       proof.inputs = summary.inputs;

@@ -25,6 +25,7 @@ bool moves_codes(const Graph& graph, const Node& node) {
 void materialize_floats(Graph& graph, NodeId id) {
   Node& node = graph.node(id);
   if (node.op == Op::Quantize || node.op == Op::Dequantize || moves_codes(graph, node)) return;
+  if (!node.bodies.empty()) return;  // control flow hands values on as they are: its bodies' inputs have their types
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     ValueId input = node.inputs[i];
     if (input == kNone || !graph.type(input).quantized()) continue;

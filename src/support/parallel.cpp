@@ -2,14 +2,87 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 namespace swoop {
 
 namespace {
+
 std::atomic<int> requested_threads{0};
-}
+thread_local bool inside_job = false;
+
+struct Job {
+  const std::function<void(size_t, size_t)>& body;
+  size_t count;
+  size_t chunk;
+  std::atomic<size_t> next{0};
+
+  // Takes chunks until none is left. Whoever is free takes the next one, so a thread that the machine does not run delays nobody.
+  void work() {
+    inside_job = true;
+    for (size_t first = next.fetch_add(chunk); first < count; first = next.fetch_add(chunk)) body(first, std::min(first + chunk, count));
+    inside_job = false;
+  }
+};
+
+// Threads that wait for jobs. Made on first use and kept: a thread per call would cost more than most calls.
+class Pool {
+ public:
+  ~Pool() {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void run(Job& job, size_t helpers) {
+    std::unique_lock<std::mutex> turn(turn_);  // one job at a time
+    {
+      std::lock_guard lock(mutex_);
+      while (threads_.size() < helpers) threads_.emplace_back([this] { serve(); });
+      job_ = &job;
+      places_ = helpers;
+    }
+    wake_.notify_all();
+    job.work();
+    std::unique_lock lock(mutex_);
+    job_ = nullptr;  // who has not started yet need not
+    idle_.wait(lock, [&] { return busy_ == 0; });
+  }
+
+ private:
+  void serve() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [&] { return stop_ || (job_ && places_ > 0); });
+      if (stop_) return;
+      Job& job = *job_;
+      --places_;
+      ++busy_;
+      lock.unlock();
+      job.work();
+      lock.lock();
+      if (--busy_ == 0) idle_.notify_all();
+    }
+  }
+
+  std::mutex turn_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable idle_;
+  std::vector<std::thread> threads_;
+  Job* job_ = nullptr;
+  size_t places_ = 0;
+  size_t busy_ = 0;
+  bool stop_ = false;
+};
+
+}  // namespace
 
 void set_thread_count(int threads) { requested_threads = threads; }
 
@@ -19,16 +92,16 @@ int thread_count() {
 }
 
 void parallel_for(size_t count, size_t grain, const std::function<void(size_t, size_t)>& body) {
-  size_t parts = std::min<size_t>(static_cast<size_t>(thread_count()), count / std::max<size_t>(grain, 1));
-  if (parts <= 1) {
+  grain = std::max<size_t>(grain, 1);
+  size_t parts = std::min<size_t>(static_cast<size_t>(thread_count()), count / grain);
+  if (parts <= 1 || inside_job) {  // a job inside a job runs where it is
     if (count > 0) body(0, count);
     return;
   }
-  std::vector<std::thread> threads;
-  for (size_t part = 1; part < parts; ++part)
-    threads.emplace_back([&, part] { body(count * part / parts, count * (part + 1) / parts); });
-  body(0, count / parts);
-  for (std::thread& thread : threads) thread.join();
+  static Pool pool;
+  size_t chunk = std::max(grain, (count + 4 * parts - 1) / (4 * parts));  // several per thread, to even out
+  Job job{body, count, chunk};
+  pool.run(job, parts - 1);
 }
 
 }  // namespace swoop
