@@ -1,7 +1,7 @@
 """Random one- and two-operator TOSA graphs that exercise the NPU in software.
 
-case(seed) returns a graph with its inputs; the same seed gives the same graph. FAMILIES lists the kinds; every kind draws shapes
-(1, 15, 16, 17 channels, odd sizes, batches), strides, pads, scales and zero points on its own.
+case(seed) returns a graph with its inputs; the same seed gives the same graph. FAMILIES lists the kinds; every kind
+draws shapes (1, 15, 16, 17 channels, odd sizes, batches), strides, pads, scales and zero points on its own.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ CHANNELS = [1, 2, 3, 8, 15, 16, 17, 24, 32, 33]
 class CaseGraph(Graph):
     def __init__(self, seed):
         super().__init__(seed)
-        self.data = []      # one array per input
+        self.data = []  # one array per input
         self.defect = None  # what the peer's compiler is known to get wrong about this graph
 
     def pick(self, *options):
@@ -37,7 +37,9 @@ class CaseGraph(Graph):
             values = self.random.integers(0, 2, size=shape).astype(np.bool_)
         else:
             info = np.iinfo(kind)
-            values = self.random.integers(info.min if low is None else low, (info.max if high is None else high) + 1, size=shape)
+            values = self.random.integers(
+                info.min if low is None else low, (info.max if high is None else high) + 1, size=shape
+            )
         self.data.append(values.astype(kind))
         return self.input(shape, dtype)
 
@@ -62,10 +64,17 @@ class CaseGraph(Graph):
         wide = x.dtype == I48
         if wide:
             values, shifts = np.minimum(values >> 16, 32767), shifts - 16
-        inputs = [x, self.const([len(scales)], I16 if wide else I32, values.tolist()), self.const([len(scales)], I8, shifts.tolist()),
-                  self.const([1], x.dtype, [zero_in]), self.const([1], dtype, [zero_out])]
+        inputs = [
+            x,
+            self.const([len(scales)], I16 if wide else I32, values.tolist()),
+            self.const([len(scales)], I8, shifts.tolist()),
+            self.const([1], x.dtype, [zero_in]),
+            self.const([1], dtype, [zero_out]),
+        ]
         mode = ts.RoundingMode.DOUBLE_ROUND if double and not wide else ts.RoundingMode.SINGLE_ROUND
-        return self.op(ts.Op.RESCALE, inputs, x.shape, dtype, "RescaleAttribute", not wide, mode, len(scales) > 1, False, False)
+        return self.op(
+            ts.Op.RESCALE, inputs, x.shape, dtype, "RescaleAttribute", not wide, mode, len(scales) > 1, False, False
+        )
 
     def random_weights(self, shape):
         kind = self.between(0, 4)
@@ -85,7 +94,7 @@ class CaseGraph(Graph):
         return self.const(shape, I8, values.astype(np.int8))
 
     def window(self, size, kernel, stride, dilation, pad):
-        """(output size, padding, stride) near the wish: the window fits exactly, as TOSA asks, and none lies in padding alone."""
+        """(output size, padding, stride): the window fits exactly, as TOSA asks, and none lies in padding alone."""
         reach = (kernel - 1) * dilation + 1
         near, far = pad
         while size + near + far < reach:
@@ -107,8 +116,10 @@ class CaseGraph(Graph):
             kernel = [1, 1]
         stride = [self.pick(1, 1, 1, 2, 3), self.pick(1, 1, 1, 2, 3)]
         dilation = [self.pick(1, 1, 1, 2), self.pick(1, 1, 1, 2)]
-        pads = [(self.between(0, (k - 1) * d), self.between(0, (k - 1) * d)) if self.chance(0.6) else (0, 0)
-                for k, d in zip(kernel, dilation)]
+        pads = [
+            (self.between(0, (k - 1) * d), self.between(0, (k - 1) * d)) if self.chance(0.6) else (0, 0)
+            for k, d in zip(kernel, dilation)
+        ]
         oh, ph, stride[0] = self.window(h, kernel[0], stride[0], dilation[0], pads[0])
         ow, pw, stride[1] = self.window(w, kernel[1], stride[1], dilation[1], pads[1])
         accumulator = I48 if x.dtype == I16 else I32
@@ -116,9 +127,18 @@ class CaseGraph(Graph):
         out = c if depthwise else channels or self.pick(*CHANNELS)
         weights = self.random_weights([kernel[0], kernel[1], c, 1] if depthwise else [out, kernel[0], kernel[1], c])
         bias = self.const([out], accumulator, self.random.integers(-5000, 5000, size=[out]).tolist())
-        return self.op(ts.Op.DEPTHWISE_CONV2D if depthwise else ts.Op.CONV2D,
-                       [x, weights, bias, self.const([1], x.dtype, [zero]), self.zero()], [n, oh, ow, out], accumulator,
-                       "DepthwiseConv2dAttribute" if depthwise else "Conv2dAttribute", ph + pw, stride, dilation, False, accumulator)
+        return self.op(
+            ts.Op.DEPTHWISE_CONV2D if depthwise else ts.Op.CONV2D,
+            [x, weights, bias, self.const([1], x.dtype, [zero]), self.zero()],
+            [n, oh, ow, out],
+            accumulator,
+            "DepthwiseConv2dAttribute" if depthwise else "Conv2dAttribute",
+            ph + pw,
+            stride,
+            dilation,
+            False,
+            accumulator,
+        )
 
     def conv_out(self, y, dtype):
         channels = y.shape[3] if self.chance(0.7) and y.shape[3] > 1 else None
@@ -136,12 +156,21 @@ class CaseGraph(Graph):
             kernel, stride, pad, oh, ow = [1, 1], [1, 1], [0] * 4, h, w
         if average:
             zero = self.between(-128, 127) if x.dtype == I8 else 0
-            zeros = [self.const([1], x.dtype, [zero]), self.const([1], x.dtype, [self.pick(zero, 0) if x.dtype == I8 else 0])]
-            return self.op(ts.Op.AVG_POOL2D, [x, *zeros], [n, oh, ow, c], x.dtype, "AvgPool2dAttribute", kernel, stride, pad, I32)
-        return self.op(ts.Op.MAX_POOL2D, [x], [n, oh, ow, c], x.dtype, "MaxPool2dAttribute", kernel, stride, pad, PROPAGATE)
+            zeros = [
+                self.const([1], x.dtype, [zero]),
+                self.const([1], x.dtype, [self.pick(zero, 0) if x.dtype == I8 else 0]),
+            ]
+            return self.op(
+                ts.Op.AVG_POOL2D, [x, *zeros], [n, oh, ow, c], x.dtype, "AvgPool2dAttribute", kernel, stride, pad, I32
+            )
+        return self.op(
+            ts.Op.MAX_POOL2D, [x], [n, oh, ow, c], x.dtype, "MaxPool2dAttribute", kernel, stride, pad, PROPAGATE
+        )
 
     def pool_same(self, x):
-        return self.op(ts.Op.MAX_POOL2D, [x], x.shape, x.dtype, "MaxPool2dAttribute", [3, 3], [1, 1], [1] * 4, PROPAGATE)
+        return self.op(
+            ts.Op.MAX_POOL2D, [x], x.shape, x.dtype, "MaxPool2dAttribute", [3, 3], [1, 1], [1] * 4, PROPAGATE
+        )
 
     def partner(self, x, dtype, low=None, high=None, constant=None):
         """A second operand: same shape, broadcast along some axes, or a scalar; an input or a constant."""
@@ -153,7 +182,9 @@ class CaseGraph(Graph):
             shape = [1 if self.chance(0.4) else s for s in shape]
         if self.chance(0.4) if constant is None else constant:
             info = np.iinfo(NUMPY[dtype])
-            values = self.random.integers(info.min if low is None else low, (info.max if high is None else high) + 1, size=shape)
+            values = self.random.integers(
+                info.min if low is None else low, (info.max if high is None else high) + 1, size=shape
+            )
             return self.const(shape, dtype, values.astype(NUMPY[dtype]))
         return self.feed(shape, dtype, low, high)
 
@@ -194,8 +225,18 @@ def fully_connected(g):
     out = g.pick(*CHANNELS, 64, 100)
     w = g.random_weights([out, 1, 1, x.shape[3]])
     bias = g.const([out], accumulator, g.random.integers(-5000, 5000, size=[out]).tolist())
-    y = g.op(ts.Op.CONV2D, [x, w, bias, g.const([1], x.dtype, [g.between(-128, 127) if x.dtype == I8 else 0]), g.zero()],
-             [x.shape[0], 1, 1, out], accumulator, "Conv2dAttribute", [0] * 4, [1, 1], [1, 1], False, accumulator)
+    y = g.op(
+        ts.Op.CONV2D,
+        [x, w, bias, g.const([1], x.dtype, [g.between(-128, 127) if x.dtype == I8 else 0]), g.zero()],
+        [x.shape[0], 1, 1, out],
+        accumulator,
+        "Conv2dAttribute",
+        [0] * 4,
+        [1, 1],
+        [1, 1],
+        False,
+        accumulator,
+    )
     return g.conv_out(y, x.dtype)
 
 
@@ -240,8 +281,8 @@ def add_sub(g):
     op, attribute = g.pick((ts.Op.ADD, "AddAttribute"), (ts.Op.SUB, "SubAttribute"))
     dtype = g.pick(I8, I8, I16, I32)
     if dtype == I32:
-        x = g.image(I32, low=-2**30 + 1, high=2**30 - 1)
-        y = g.partner(x, I32, -2**30 + 1, 2**30 - 1)
+        x = g.image(I32, low=-(2**30) + 1, high=2**30 - 1)
+        y = g.partner(x, I32, -(2**30) + 1, 2**30 - 1)
         return g.binary(op, attribute, *g.pick((x, y), (y, x)), I32)
     x = g.image(dtype)
     y = g.partner(x, dtype)
@@ -259,7 +300,13 @@ def add_sub(g):
     else:
         scales = [float(v) for v in np.exp(g.random.uniform(np.log(1.0), np.log(1000.0), size=2))]
     double = g.chance(0.1)
-    total = g.binary(op, attribute, g.rescale2(x, I32, [scales[0]], zero(), 0, double), g.rescale2(y, I32, [scales[1]], zero(), 0, double), I32)
+    total = g.binary(
+        op,
+        attribute,
+        g.rescale2(x, I32, [scales[0]], zero(), 0, double),
+        g.rescale2(y, I32, [scales[1]], zero(), 0, double),
+        I32,
+    )
     if g.chance(0.15):
         return total
     y = g.scaled(total, g.pick(dtype, I8), 0.1 / max(scales), 1.0 / max(scales), double=double)
@@ -299,19 +346,30 @@ def unary(g):
     if kind == "clz":
         return g.op(ts.Op.CLZ, [x := g.image(I32)], x.shape, I32, "ClzAttribute")
     if kind == "abs":
-        return g.op(ts.Op.ABS, [x := g.image(I32, low=-2**31 + 1)], x.shape, I32, "AbsAttribute")
+        return g.op(ts.Op.ABS, [x := g.image(I32, low=-(2**31) + 1)], x.shape, I32, "AbsAttribute")
     if kind == "abs8":
         x = g.rescale2(g.image(I8), I32, [1.0], g.between(-128, 127))
         return g.scaled(g.op(ts.Op.ABS, [x], x.shape, I32, "AbsAttribute"), I8, 0.1, 1.0)
     if kind == "negate":
         dtype = g.pick(I8, I16, I32)
-        x = g.image(dtype, low=-2**31 + 1 if dtype == I32 else None)
+        x = g.image(dtype, low=-(2**31) + 1 if dtype == I32 else None)
         zeros = [g.const([1], dtype, [g.between(-128, 127) if dtype == I8 else 0]) for _ in range(2)]
         return g.op(ts.Op.NEGATE, [x, *zeros], x.shape, dtype, "NegateAttribute")
     if kind == "not":
         x = g.image(g.pick(I8, I16, I32))
         return g.op(ts.Op.BITWISE_NOT, [x], x.shape, x.dtype, "BitwiseNotAttribute")
-    source, to = g.pick((I8, I16), (I8, I32), (I16, I8), (I16, I32), (I32, I8), (I32, I16), (I8, BOOL), (BOOL, I8), (BOOL, I32), (I32, BOOL))
+    source, to = g.pick(
+        (I8, I16),
+        (I8, I32),
+        (I16, I8),
+        (I16, I32),
+        (I32, I8),
+        (I32, I16),
+        (I8, BOOL),
+        (BOOL, I8),
+        (BOOL, I32),
+        (I32, BOOL),
+    )
     x = g.image(source)
     return g.op(ts.Op.CAST, [x], x.shape, to, "CastAttribute")
 
@@ -332,8 +390,11 @@ def shifts(g):
 def bitwise(g):
     x = g.image(g.pick(I8, I16, I32))
     y = g.partner(x, x.dtype)
-    op, attribute = g.pick((ts.Op.BITWISE_AND, "BitwiseAndAttribute"), (ts.Op.BITWISE_OR, "BitwiseOrAttribute"),
-                           (ts.Op.BITWISE_XOR, "BitwiseXorAttribute"))
+    op, attribute = g.pick(
+        (ts.Op.BITWISE_AND, "BitwiseAndAttribute"),
+        (ts.Op.BITWISE_OR, "BitwiseOrAttribute"),
+        (ts.Op.BITWISE_XOR, "BitwiseXorAttribute"),
+    )
     return g.binary(op, attribute, x, y, x.dtype)
 
 
@@ -342,8 +403,11 @@ def logical(g):
     if g.chance(0.2):
         return g.op(ts.Op.LOGICAL_NOT, [x], x.shape, BOOL, "LogicalNotAttribute")
     y = g.feed(x.shape, BOOL)
-    op, attribute = g.pick((ts.Op.LOGICAL_AND, "LogicalAndAttribute"), (ts.Op.LOGICAL_OR, "LogicalOrAttribute"),
-                           (ts.Op.LOGICAL_XOR, "LogicalXorAttribute"))
+    op, attribute = g.pick(
+        (ts.Op.LOGICAL_AND, "LogicalAndAttribute"),
+        (ts.Op.LOGICAL_OR, "LogicalOrAttribute"),
+        (ts.Op.LOGICAL_XOR, "LogicalXorAttribute"),
+    )
     return g.binary(op, attribute, x, y, BOOL)
 
 
@@ -353,7 +417,11 @@ def compare(g):
     y = g.partner(x, x.dtype, -5, 5)
     if narrow:
         x, y = g.rescale2(x, I32, [1.0]), g.rescale2(y, I32, [1.0])
-    op, attribute = g.pick((ts.Op.EQUAL, "EqualAttribute"), (ts.Op.GREATER, "GreaterAttribute"), (ts.Op.GREATER_EQUAL, "GreaterEqualAttribute"))
+    op, attribute = g.pick(
+        (ts.Op.EQUAL, "EqualAttribute"),
+        (ts.Op.GREATER, "GreaterAttribute"),
+        (ts.Op.GREATER_EQUAL, "GreaterEqualAttribute"),
+    )
     return g.binary(op, attribute, x, y, BOOL)
 
 
@@ -372,7 +440,7 @@ def intdiv(g):
 
 def rescale(g):
     source = g.pick(I8, I8, I16, I32, I32)
-    x = g.image(source, low=-2**24 if source == I32 else None, high=2**24 if source == I32 else None)
+    x = g.image(source, low=-(2**24) if source == I32 else None, high=2**24 if source == I32 else None)
     to = g.pick(I8, I16, I32)
     zero = g.between(-128, 127) if source == I8 else 0
     per_channel = x.shape[3] if g.chance(0.3) and x.shape[3] > 1 else None
@@ -395,7 +463,7 @@ def table(g):
 def two_elementwise(g):
     kind = g.pick("add", "mul", "table", "pool", "sub32")
     if kind == "sub32":
-        a = g.image(I32, low=-10**6, high=10**6)
+        a = g.image(I32, low=-(10**6), high=10**6)
         b = g.binary(ts.Op.SUB, "SubAttribute", a, g.partner(a, I32, -1000, 1000), I32)
         return g.binary(ts.Op.ADD, "AddAttribute", b, g.partner(b, I32, -1000, 1000), I32)
     x = g.image(I8)
@@ -413,7 +481,7 @@ def reduce(g):
     kind = g.pick("sum", "sum", "max", "min", "any", "all", "argmax")
     rank = g.pick(2, 3, 4)
     shape = [1] * (4 - rank) + [g.between(1, 9) for _ in range(rank - 1)] + [g.pick(*CHANNELS)]
-    shape = shape[4 - rank:] if rank < 4 else [g.pick(1, 2), *shape[1:]]
+    shape = shape[4 - rank :] if rank < 4 else [g.pick(1, 2), *shape[1:]]
     axis = g.between(0, rank - 1)
     out = list(shape)
     out[axis] = 1
@@ -426,7 +494,7 @@ def reduce(g):
         return g.op(ts.Op.ARGMAX, [x], out, I32, "ArgMaxAttribute", axis, PROPAGATE)
     if kind == "sum":
         dtype = g.pick(I8, I16, I32)
-        x = g.feed(shape, dtype, -10**6 if dtype == I32 else None, 10**6 if dtype == I32 else None)
+        x = g.feed(shape, dtype, -(10**6) if dtype == I32 else None, 10**6 if dtype == I32 else None)
         if dtype != I32:
             x = g.rescale2(x, I32, [g.pick(1.0, 1.0, 3.7)], g.between(-128, 127) if dtype == I8 else 0)
         y = g.op(ts.Op.REDUCE_SUM, [x], out, I32, "ReduceSumAttribute", axis)
@@ -440,7 +508,9 @@ def slice_of(g, x):
     start = [g.between(0, s - 1) for s in x.shape]
     size = [g.between(1, s - a) for s, a in zip(x.shape, start)]
     rank = len(start)
-    return g.op(ts.Op.SLICE, [x, g.const([rank], SHAPE, start), g.const([rank], SHAPE, size)], size, x.dtype, "SliceAttribute")
+    return g.op(
+        ts.Op.SLICE, [x, g.const([rank], SHAPE, start), g.const([rank], SHAPE, size)], size, x.dtype, "SliceAttribute"
+    )
 
 
 def move(g):
@@ -465,7 +535,13 @@ def move(g):
         return g.op(ts.Op.PAD, [x, g.const([2 * rank], SHAPE, pads), value], out, dtype, "PadAttribute")
     if kind == "tile":
         times = [g.pick(1, 1, 2, 3) for _ in shape]
-        return g.op(ts.Op.TILE, [x, g.const([rank], SHAPE, times)], [s * t for s, t in zip(shape, times)], dtype, "TileAttribute")
+        return g.op(
+            ts.Op.TILE,
+            [x, g.const([rank], SHAPE, times)],
+            [s * t for s, t in zip(shape, times)],
+            dtype,
+            "TileAttribute",
+        )
     if kind == "reverse":
         return g.op(ts.Op.REVERSE, [x], shape, dtype, "ReverseAttribute", g.between(0, rank - 1))
     if kind == "identity":
@@ -521,7 +597,14 @@ def resize(g):
     x = g.feed([n, h, w, c], dtype)
     to = dtype if not bilinear else (I32 if dtype == I8 else I48)
     inputs = [x, g.const([4], SHAPE, scales), g.const([2], SHAPE, offsets), g.const([2], SHAPE, borders)]
-    y = g.op(ts.Op.RESIZE, inputs, [n, *sizes, c], to, "ResizeAttribute", ts.ResizeMode.BILINEAR if bilinear else ts.ResizeMode.NEAREST)
+    y = g.op(
+        ts.Op.RESIZE,
+        inputs,
+        [n, *sizes, c],
+        to,
+        "ResizeAttribute",
+        ts.ResizeMode.BILINEAR if bilinear else ts.ResizeMode.NEAREST,
+    )
     if bilinear and (dtype == I16 or g.chance(0.7)):
         return g.rescale2(y, dtype, [1.0 / (scales[0] * scales[2])])
     return y
@@ -541,8 +624,17 @@ def transpose_conv(g):
     accumulator = I48 if x.dtype == I16 else I32
     bias = g.const([out], accumulator, g.random.integers(-5000, 5000, size=[out]).tolist())
     zero = g.const([1], x.dtype, [g.between(-128, 127) if x.dtype == I8 else 0])
-    y = g.op(ts.Op.TRANSPOSE_CONV2D, [x, g.random_weights([out, *kernel, c]), bias, zero, g.zero()], [n, *size, out], accumulator,
-             "TransposeConv2dAttribute", out_pad, stride, False, accumulator)
+    y = g.op(
+        ts.Op.TRANSPOSE_CONV2D,
+        [x, g.random_weights([out, *kernel, c]), bias, zero, g.zero()],
+        [n, *size, out],
+        accumulator,
+        "TransposeConv2dAttribute",
+        out_pad,
+        stride,
+        False,
+        accumulator,
+    )
     return g.conv_out(y, x.dtype)
 
 
@@ -573,8 +665,18 @@ def unusual_conv(g):
         x = g.feed([1, g.between(2, 4), 6, 7, c], I8)
         w = g.random_weights([out, 2, 3, 3, c])
         bias = g.const([out], I32, g.random.integers(-500, 500, size=[out]).tolist())
-        y = g.op(ts.Op.CONV3D, [x, w, bias, g.const([1], I8, [g.between(-128, 127)]), g.zero()], [1, x.shape[1] - 1, 4, 5, out], I32, "Conv3dAttribute",
-                 [0] * 6, [1] * 3, [1] * 3, False, I32)
+        y = g.op(
+            ts.Op.CONV3D,
+            [x, w, bias, g.const([1], I8, [g.between(-128, 127)]), g.zero()],
+            [1, x.shape[1] - 1, 4, 5, out],
+            I32,
+            "Conv3dAttribute",
+            [0] * 6,
+            [1] * 3,
+            [1] * 3,
+            False,
+            I32,
+        )
         return g.rescale2(y, I8, [1e-3], 0, 3)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     high, wide = [(max(1, (size - r) // s)) * s + r for r, s in zip(reach, stride)]
@@ -584,18 +686,41 @@ def unusual_conv(g):
     if kind == "multiplier":
         times = g.pick(2, 3)
         bias = g.const([c * times], I32, g.random.integers(-500, 500, size=[c * times]).tolist())
-        y = g.op(ts.Op.DEPTHWISE_CONV2D, [x, g.random_weights([*kernel, c, times]), bias, zero, g.zero()], [1, oh, ow, c * times], I32,
-                 "DepthwiseConv2dAttribute", [0] * 4, stride, dilation, False, I32)
+        y = g.op(
+            ts.Op.DEPTHWISE_CONV2D,
+            [x, g.random_weights([*kernel, c, times]), bias, zero, g.zero()],
+            [1, oh, ow, c * times],
+            I32,
+            "DepthwiseConv2dAttribute",
+            [0] * 4,
+            stride,
+            dilation,
+            False,
+            I32,
+        )
         return g.conv_out(y, I8)
     bias = g.const([out], I32, g.random.integers(-500, 500, size=[out]).tolist())
     if kind == "dynamic":
         weights = g.feed([out, *kernel, c], I8, -127)
     elif kind == "int4":
-        weights = g.const([out, *kernel, c], ts.DType.INT4, g.random.integers(-7, 8, size=[out, *kernel, c]).astype(np.int8))
+        weights = g.const(
+            [out, *kernel, c], ts.DType.INT4, g.random.integers(-7, 8, size=[out, *kernel, c]).astype(np.int8)
+        )
     else:
         weights = g.random_weights([out, *kernel, c])
     weight_zero = g.const([1], ts.DType.INT4, [0]) if kind == "int4" else g.zero()
-    y = g.op(ts.Op.CONV2D, [x, weights, bias, zero, weight_zero], [1, oh, ow, out], I32, "Conv2dAttribute", [0] * 4, stride, dilation, False, I32)
+    y = g.op(
+        ts.Op.CONV2D,
+        [x, weights, bias, zero, weight_zero],
+        [1, oh, ow, out],
+        I32,
+        "Conv2dAttribute",
+        [0] * 4,
+        stride,
+        dilation,
+        False,
+        I32,
+    )
     return g.conv_out(y, I8) if kind != "dynamic" else g.rescale2(y, I8, [1e-3], 0, 2)
 
 
@@ -615,8 +740,18 @@ def fast_weights(g):
     accumulator = I48 if x.dtype == I16 else I32
     bias = g.const([out], accumulator, g.random.integers(-500, 500, size=[out]).tolist())
     zero = g.const([1], x.dtype, [g.between(-128, 127) if x.dtype == I8 else 0])
-    y = g.op(ts.Op.CONV2D, [x, g.const(shape, I8, values.astype(np.int8)), bias, zero, g.zero()],
-             [1, 1, x.shape[2] - kernel + 1, out], accumulator, "Conv2dAttribute", [0] * 4, [1, 1], [1, 1], False, accumulator)
+    y = g.op(
+        ts.Op.CONV2D,
+        [x, g.const(shape, I8, values.astype(np.int8)), bias, zero, g.zero()],
+        [1, 1, x.shape[2] - kernel + 1, out],
+        accumulator,
+        "Conv2dAttribute",
+        [0] * 4,
+        [1, 1],
+        [1, 1],
+        False,
+        accumulator,
+    )
     return g.conv_out(y, x.dtype)
 
 
@@ -625,9 +760,29 @@ def large_pool(g):
     x = g.feed([1, kernel[0] + g.pick(0, 3), kernel[1] + g.pick(0, 2), g.pick(*CHANNELS)], g.pick(I8, I8, I16))
     size = [x.shape[1] - kernel[0] + 1, x.shape[2] - kernel[1] + 1]
     if g.chance(0.3):
-        return g.op(ts.Op.MAX_POOL2D, [x], [1, *size, x.shape[3]], x.dtype, "MaxPool2dAttribute", kernel, [1, 1], [0] * 4, PROPAGATE)
+        return g.op(
+            ts.Op.MAX_POOL2D,
+            [x],
+            [1, *size, x.shape[3]],
+            x.dtype,
+            "MaxPool2dAttribute",
+            kernel,
+            [1, 1],
+            [0] * 4,
+            PROPAGATE,
+        )
     zeros = [g.const([1], x.dtype, [g.between(-128, 127) if x.dtype == I8 else 0])] * 2
-    return g.op(ts.Op.AVG_POOL2D, [x, *zeros], [1, *size, x.shape[3]], x.dtype, "AvgPool2dAttribute", kernel, [1, 1], [0] * 4, I32)
+    return g.op(
+        ts.Op.AVG_POOL2D,
+        [x, *zeros],
+        [1, *size, x.shape[3]],
+        x.dtype,
+        "AvgPool2dAttribute",
+        kernel,
+        [1, 1],
+        [0] * 4,
+        I32,
+    )
 
 
 def region(g, name, shapes, body):
@@ -660,14 +815,61 @@ def loop(g):
     g.ser.addOperator(ts.Op.WHILE_LOOP, [count.name, x.name], [out_count.name, out.name], more)
     g.output(out_count, out)
     shapes = [([1], I32), (x.shape, I8)]
-    region(g, "cond", shapes, lambda n, a: [g.binary(ts.Op.GREATER, "GreaterAttribute", n, g.const([1], I32, [0]), BOOL)])
-    region(g, "body", shapes, lambda n, a: [g.binary(ts.Op.SUB, "SubAttribute", n, g.const([1], I32, [1]), I32), g.table(a)])
+    region(
+        g, "cond", shapes, lambda n, a: [g.binary(ts.Op.GREATER, "GreaterAttribute", n, g.const([1], I32, [0]), BOOL)]
+    )
+    region(
+        g,
+        "body",
+        shapes,
+        lambda n, a: [g.binary(ts.Op.SUB, "SubAttribute", n, g.const([1], I32, [1]), I32), g.table(a)],
+    )
 
 
-FAMILIES = [conv, conv, conv, depthwise, depthwise, fully_connected, two_convs, conv_then, conv_then, avg_pool, max_pool, add_sub, add_sub, mul,
-            min_max, unary, shifts, bitwise, logical, compare, select, intdiv, rescale, rescale, clamp, table, two_elementwise, reduce, reduce, move, move,
-            matmul, gather, resize, transpose_conv, large_conv, unusual_conv,
-            unusual_conv, fast_weights, large_pool, branch, loop]
+FAMILIES = [
+    conv,
+    conv,
+    conv,
+    depthwise,
+    depthwise,
+    fully_connected,
+    two_convs,
+    conv_then,
+    conv_then,
+    avg_pool,
+    max_pool,
+    add_sub,
+    add_sub,
+    mul,
+    min_max,
+    unary,
+    shifts,
+    bitwise,
+    logical,
+    compare,
+    select,
+    intdiv,
+    rescale,
+    rescale,
+    clamp,
+    table,
+    two_elementwise,
+    reduce,
+    reduce,
+    move,
+    move,
+    matmul,
+    gather,
+    resize,
+    transpose_conv,
+    large_conv,
+    unusual_conv,
+    unusual_conv,
+    fast_weights,
+    large_pool,
+    branch,
+    loop,
+]
 
 
 def case(seed):

@@ -1,4 +1,6 @@
-"""Compiles TOSA graphs with the peer's compiler, runs them with run_tool and with the TOSA reference model, and compares."""
+"""Compiles TOSA graphs with the peer's compiler, runs them with run_tool and with the TOSA reference model, and
+compares.
+"""
 
 import os
 import struct
@@ -14,10 +16,24 @@ TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "run_to
 MODES = {
     "u55": [("Ethos_U55_High_End_Embedded", "Shared_Sram", 2**32), ("Ethos_U55_Deep_Embedded", "Sram_Only", 2**32)],
     "u65": [("Ethos_U65_High_End", "Dedicated_Sram_384KB", 384 * 1024), ("Ethos_U65_Embedded", "Shared_Sram", 2**40)],
-    "u85": [("Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB", 384 * 1024), ("Ethos_U85_SYS_Flash_High", "Shared_Sram", 2**40)],
+    "u85": [
+        ("Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB", 384 * 1024),
+        ("Ethos_U85_SYS_Flash_High", "Shared_Sram", 2**40),
+    ],
 }
-TARGETS = ["ethos-u55-32", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512", "ethos-u85-128", "ethos-u85-256",
-           "ethos-u85-1024", "ethos-u55-64", "ethos-u85-512", "ethos-u85-2048"]
+TARGETS = [
+    "ethos-u55-32",
+    "ethos-u55-128",
+    "ethos-u55-256",
+    "ethos-u65-256",
+    "ethos-u65-512",
+    "ethos-u85-128",
+    "ethos-u85-256",
+    "ethos-u85-1024",
+    "ethos-u55-64",
+    "ethos-u85-512",
+    "ethos-u85-2048",
+]
 
 
 def compile_tosa(tosa, target, mode=0, arena=None):
@@ -29,9 +45,15 @@ def compile_tosa(tosa, target, mode=0, arena=None):
     system, memory, limit = MODES[family][mode]
     cores = 2 if target == "ethos-u65-512" else 1
     ini = next(Path(p) / "config_files" / "Arm" / "vela.ini" for p in ethosu.__path__).read_text()
-    config = f"[architecture]\nmacs={int(macs) // cores}\ncores={cores}\n[vela]\nsystem_config_name={system}\nmemory_mode_name={memory}\n{ini}"
-    options = ("\n[compiler]\noutput_format=Raw\ncop_format=COP1\n\n[scheduler]\noptimize=Performance\n"
-               f"arena_size_limit={arena or limit}\ndisable_feature=\ncpu_tensor_alignment=16\ntensor_allocator=HillClimb\n\n[graph]\n")
+    config = (
+        f"[architecture]\nmacs={int(macs) // cores}\ncores={cores}\n"
+        f"[vela]\nsystem_config_name={system}\nmemory_mode_name={memory}\n{ini}"
+    )
+    options = (
+        "\n[compiler]\noutput_format=Raw\ncop_format=COP1\n\n[scheduler]\noptimize=Performance\n"
+        f"arena_size_limit={arena or limit}\ndisable_feature=\ncpu_tensor_alignment=16\n"
+        "tensor_allocator=HillClimb\n\n[graph]\n"
+    )
     return regor.compile("EthosU" + family[1:], tosa, "TOSA", config, options=options, verbose=False)
 
 
@@ -48,9 +70,15 @@ def tensors(ios):
 
 def pack(model):
     """The block format of a .pte's delegate (see stream.h)."""
-    return (block("vela_bin_stream", b"") + block("cmd_data", bytes(model.command_stream)) + block("weight_data", bytes(model.read_only.data))
-            + block("scratch_size", struct.pack("<I", model.scratch.size)) + block("inputs", tensors(model.inputs))
-            + block("outputs", tensors(model.outputs)) + block("vela_end_stream", b""))
+    return (
+        block("vela_bin_stream", b"")
+        + block("cmd_data", bytes(model.command_stream))
+        + block("weight_data", bytes(model.read_only.data))
+        + block("scratch_size", struct.pack("<I", model.scratch.size))
+        + block("inputs", tensors(model.inputs))
+        + block("outputs", tensors(model.outputs))
+        + block("vela_end_stream", b"")
+    )
 
 
 def reference(tosa, inputs):

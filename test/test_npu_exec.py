@@ -1,7 +1,9 @@
-"""The NPU in software against the TOSA reference model, bit for bit, on what the peer's compiler makes of random graphs.
+"""The NPU in software against the TOSA reference model, bit for bit, on what the peer's compiler makes of random
+graphs.
 
 SWOOP_NPU_GRAPHS=N (default: five of each kind) sets the graphs per NPU. What is not compared is counted and listed,
-never passed over: graphs the compiler rejects, graphs the reference model calls unpredictable, streams our executor refuses.
+never passed over: graphs the compiler rejects, graphs the reference model calls unpredictable, streams our executor
+refuses.
 """
 
 import collections
@@ -20,8 +22,8 @@ import npu_exec  # noqa: E402
 
 GRAPHS = int(os.environ.get("SWOOP_NPU_GRAPHS", 5 * len(npu_cases.FAMILIES)))
 
-# Streams that the executor refuses because what a device would do is not known or is not what the graph asks for. Each is a whole
-# class of graphs, named in docs/run.md; anything else that fails is a bug.
+# Streams that the executor refuses because what a device would do is not known or is not what the graph asks for.
+# Each is a whole class of graphs, named in docs/run.md; anything else that fails is a bug.
 REFUSED = {
     "ignores it": "ADD/SUB of 8/16-bit tensors whose integer scales differ (U55, U65)",
     "right shift asks for double rounding": "ARITHMETIC_RIGHT_SHIFT without rounding (U55, U65)",

@@ -1,5 +1,7 @@
-"""Writes the small Ethos-U programs of test/data/npu: for each kind the smallest graph that the executor runs, with inputs and the
-reference model's outputs. They let the C++ tests and the fuzzer work without Python. Run again after a change of the generator."""
+"""Writes the small Ethos-U programs of test/data/npu: for each kind the smallest graph that the executor runs, with
+inputs and the reference model's outputs. They let the C++ tests and the fuzzer work without Python. Run again after
+a change of the generator.
+"""
 
 import sys
 import tempfile

@@ -18,14 +18,16 @@ Result<Accumulators> read_accumulators(Machine& machine, const OutputStage& stag
   uint32_t source = r.bits(Cmd::ACC_FORMAT, 4, 2);  // reset, keep, second input
   accumulators.keep = r.bits(Cmd::ACC_FORMAT, 6, 1) != 0;
   if (stage.discard != accumulators.keep)
-    return error("NPU_SET_ACC_FORMAT {} its sums, but NPU_SET_OFM_PRECISION says otherwise.", accumulators.keep ? "keeps" : "writes");
+    return error("NPU_SET_ACC_FORMAT {} its sums, but NPU_SET_OFM_PRECISION says otherwise.",
+                 accumulators.keep ? "keeps" : "writes");
   accumulators.seeded |= source != 0;
   switch (source) {
     case 0: break;
     case 1:
       if (machine.accumulator_shape != stage.shape)
         return error("The accumulators hold {} x {} x {} sums, not {} x {} x {}.", machine.accumulator_shape.h,
-                     machine.accumulator_shape.w, machine.accumulator_shape.c, stage.shape.h, stage.shape.w, stage.shape.c);
+                     machine.accumulator_shape.w, machine.accumulator_shape.c, stage.shape.h, stage.shape.w,
+                     stage.shape.c);
       accumulators.values = std::move(machine.accumulators);
       machine.accumulator_shape = {0, 0, 0};
       return accumulators;
@@ -54,11 +56,13 @@ Result<void> finish_accumulators(Machine& machine, const OutputStage& stage, Acc
   const int c = stage.shape.c;
   if (stage.map.type.bytes == 8) {
     std::vector<int64_t> values(accumulators.values.size());
-    for (size_t i = 0; i < values.size(); ++i) values[i] = stage.finish64(accumulators.values[i], static_cast<int>(i % static_cast<size_t>(c)));
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = stage.finish64(accumulators.values[i], static_cast<int>(i % static_cast<size_t>(c)));
     return write_output64(machine, stage, values);
   }
   std::vector<int32_t> values(accumulators.values.size());
-  for (size_t i = 0; i < values.size(); ++i) values[i] = stage.finish(accumulators.values[i], static_cast<int>(i % static_cast<size_t>(c)));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = stage.finish(accumulators.values[i], static_cast<int>(i % static_cast<size_t>(c)));
   return write_output(machine, stage, std::move(values));
 }
 

@@ -1,5 +1,5 @@
-// Where sums start and where they go. On the U55 and U65 they start at zero and leave through the output stage; on the U85 they may
-// also start from the last operation's or from a second input, and may be kept for the next operation.
+// Where sums start and where they go. On the U55 and U65 they start at zero and leave through the output stage; on the
+// U85 they may also start from the last operation's or from a second input, and may be kept for the next operation.
 #pragma once
 
 #include "run/output.h"
@@ -7,9 +7,9 @@
 namespace swoop::ethos {
 
 struct Accumulators {
-  bool wide = false;    // 40 or 48 bits instead of 32
-  bool seeded = false;  // start from `values` instead of zero
-  bool keep = false;    // hand the sums to the next operation
+  bool wide = false;            // 40 or 48 bits instead of 32
+  bool seeded = false;          // start from `values` instead of zero
+  bool keep = false;            // hand the sums to the next operation
   std::vector<int64_t> values;  // when seeded or kept: one per output element
 
   bool plain() const { return !seeded && !keep; }

@@ -11,7 +11,8 @@ namespace swoop::ethos {
 
 namespace {
 
-// The taps of output pixels [0, window.output.w) of row y, one after the other: [pixel][tap][channel], depth rounded up to even.
+// The taps of output pixels [0, window.output.w) of row y, one after the other: [pixel][tap][channel], depth rounded up
+// to even.
 void gather_taps(const Window& window, const PaddedInput<int16_t>& input, int y, int depth_even, int16_t* out) {
   const size_t run = static_cast<size_t>(input.c);
   for (int x = 0; x < window.output.w; ++x, out += depth_even) {
@@ -22,7 +23,8 @@ void gather_taps(const Window& window, const PaddedInput<int16_t>& input, int y,
         std::copy_n(row, run * static_cast<size_t>(window.kernel_w), to);
         to += run * static_cast<size_t>(window.kernel_w);
       } else {
-        for (int kx = 0; kx < window.kernel_w; ++kx, to += run) std::copy_n(row + kx * window.dilation_x * input.c, run, to);
+        for (int kx = 0; kx < window.kernel_w; ++kx, to += run)
+          std::copy_n(row + kx * window.dilation_x * input.c, run, to);
       }
     }
     if (to < out + depth_even) *to = 0;
@@ -31,7 +33,8 @@ void gather_taps(const Window& window, const PaddedInput<int16_t>& input, int y,
 
 // Sums for all output pixels. wide: 16-bit inputs, whose sums do not fit 32 bits; they are added up in pieces that do.
 template <typename Consume>
-void convolve(const Window& window, const PaddedInput<int16_t>& input, const Weights& weights, bool wide, const Consume& consume) {
+void convolve(const Window& window, const PaddedInput<int16_t>& input, const Weights& weights, bool wide,
+              const Consume& consume) {
   const int depth = weights.kernel_h * weights.kernel_w * weights.in, depth_even = depth + depth % 2;
   const int panels = (window.output.c + kPanel - 1) / kPanel;
   const int64_t out_stride = int64_t{panels} * kPanel;
@@ -68,7 +71,8 @@ void convolve(const Window& window, const PaddedInput<int16_t>& input, const Wei
 }
 
 template <typename Consume>
-void convolve_depthwise(const Window& window, const PaddedInput<int16_t>& input, const Weights& weights, const Consume& consume) {
+void convolve_depthwise(const Window& window, const PaddedInput<int16_t>& input, const Weights& weights,
+                        const Consume& consume) {
   const int taps = weights.kernel_h * weights.kernel_w, c = window.output.c, w = window.output.w;
   std::vector<int16_t> by_tap(static_cast<size_t>(taps) * static_cast<size_t>(c));  // [tap][channel]
   for (int o = 0; o < c; ++o)
@@ -111,7 +115,8 @@ Result<void> run_convolution(Machine& machine, bool depthwise, uint32_t paramete
   TRY_ASSIGN(Accumulators accumulators, read_accumulators(machine, stage));
   if (ifm.type.bytes > 2) return error("The convolution's input has {}-byte elements.", ifm.type.bytes);
   if (ifm.type.bytes == 2 && (ifm.zero_point != 0 || !ifm.type.is_signed))
-    return error("The convolution's 16-bit input is unsigned or has zero point {}, which nobody emits.", ifm.zero_point);
+    return error("The convolution's 16-bit input is unsigned or has zero point {}, which nobody emits.",
+                 ifm.zero_point);
   if (depthwise && window.input_depth != window.output.c)
     return error("The depthwise convolution has {} input and {} output channels.", window.input_depth, window.output.c);
   if (!depthwise && stage.per_channel == false && !machine.is_u85())
@@ -119,13 +124,15 @@ Result<void> run_convolution(Machine& machine, bool depthwise, uint32_t paramete
   if (stage.per_channel && !stage.discard) {
     TRY_ASSIGN(stage.channels, read_channel_scales(machine, window.output.c, accumulators.wide));
   }
-  TRY(machine.spend(static_cast<uint64_t>(window.output.elements()) * static_cast<uint64_t>(window.kernel_h * window.kernel_w) *
+  TRY(machine.spend(static_cast<uint64_t>(window.output.elements()) *
+                    static_cast<uint64_t>(window.kernel_h * window.kernel_w) *
                     static_cast<uint64_t>(depthwise ? 1 : window.input_depth)));
   TRY_ASSIGN(std::shared_ptr<const Weights> weights, read_weights(machine, window, depthwise));
   TRY_ASSIGN(PaddedInput<int16_t> input, load_window<int16_t>(machine, window, ifm, ifm.zero_point, 0));
   if (machine.wants_summary)
     machine.summary = fmt::format("{} -> {} kernel {}x{} stride {}x{}", describe(ifm, {input.h, input.w, input.c}),
-                                  describe(stage.map, stage.shape), window.kernel_h, window.kernel_w, window.stride_y, window.stride_x);
+                                  describe(stage.map, stage.shape), window.kernel_h, window.kernel_w, window.stride_y,
+                                  window.stride_x);
 
   input.values.push_back(0);  // the element after the last row that an odd depth may touch
   std::vector<int32_t> values(static_cast<size_t>(window.output.elements()));

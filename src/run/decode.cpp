@@ -40,8 +40,8 @@ struct Lookup {
 };
 constexpr Lookup kLookup;
 
-// Configuration words: macs per cycle (log2) in bits 0-3, product in bits 28-31; SHRAM KiB of all cores in bits 8-15 (U55, U65),
-// log2 of the number of weight decoders in bits 12-13 (U85). Source: config_r in regor's interface headers.
+// Configuration words: macs per cycle (log2) in bits 0-3, product in bits 28-31; SHRAM KiB of all cores in bits 8-15
+// (U55, U65), log2 of the number of weight decoders in bits 12-13 (U85). Source: config_r in regor's interface headers.
 Result<NpuConfig> parse_config(uint32_t word) {
   NpuConfig config;
   config.macs = 1 << (word & 0xf);
@@ -49,13 +49,15 @@ Result<NpuConfig> parse_config(uint32_t word) {
   switch (product) {
     case 0:
     case 1:
-      if ((word >> 4 & 0xf) != 0) return error("The command stream has version {}; version 0 is known.", word >> 4 & 0xf);
+      if ((word >> 4 & 0xf) != 0)
+        return error("The command stream has version {}; version 0 is known.", word >> 4 & 0xf);
       config.family = product == 0 ? NpuFamily::U55 : NpuFamily::U65;
       config.cores = product == 1 && config.macs == 512 ? 2 : 1;
       config.internal_bytes = (word >> 8 & 0xff) * 1024 / static_cast<uint32_t>(config.cores);
       break;
     case 2:
-      if ((word >> 4 & 0xf) != 1) return error("The command stream has version {}; version 1 is known.", word >> 4 & 0xf);
+      if ((word >> 4 & 0xf) != 1)
+        return error("The command stream has version {}; version 1 is known.", word >> 4 & 0xf);
       config.family = NpuFamily::U85;
       config.cores = 1 << (word >> 12 & 0x3);
       config.internal_bytes = 2048;
@@ -64,8 +66,8 @@ Result<NpuConfig> parse_config(uint32_t word) {
   }
   for (const NpuTarget& target : npu_targets())
     if (target.family == config.family && target.macs == config.macs) return config;
-  return error("There is no {} with {} MACs per cycle (configuration word {:#010x}).", family_name(config.family), config.macs,
-               word);
+  return error("There is no {} with {} MACs per cycle (configuration word {:#010x}).", family_name(config.family),
+               config.macs, word);
 }
 
 }  // namespace
@@ -86,9 +88,10 @@ std::string NpuConfig::name() const {
 }
 
 Result<DriverPayload> parse_payload(Bytes commands) {
-  constexpr uint32_t kCop1 = 0x31504f43;  // "COP1"
+  constexpr uint32_t kCop1 = 0x31504f43;                  // "COP1"
   constexpr uint32_t kConfig = 1, kStream = 2, kNop = 5;  // driver actions, low byte of a word
-  if (commands.size() % 4 != 0 || commands.size() < 8) return error("The command payload has {} bytes.", commands.size());
+  if (commands.size() % 4 != 0 || commands.size() < 8)
+    return error("The command payload has {} bytes.", commands.size());
   auto word = [&](size_t i) { return load<uint32_t>(commands.data() + 4 * i); };
   const size_t words = commands.size() / 4;
   if (word(0) != kCop1) return error("The command payload does not begin with COP1 but with {:#010x}.", word(0));
@@ -126,9 +129,9 @@ Result<std::vector<NpuCommand>> decode_commands(const DriverPayload& payload) {
     uint32_t first = load<uint32_t>(payload.stream.data() + 4 * i);
     uint32_t control = first >> 14 & 3;
     Cmd id = Cmd::Count;
-    const CommandInfo* info =
-        control > 1 ? nullptr
-                    : ethos::find_command(payload.config.family, control == 1, static_cast<uint16_t>(first & 0x3ff), id);
+    const CommandInfo* info = control > 1 ? nullptr
+                                          : ethos::find_command(payload.config.family, control == 1,
+                                                                static_cast<uint16_t>(first & 0x3ff), id);
     if (info == nullptr || (first & 0x3c00) != 0)
       return error("Word {} of the command stream, {:#010x}, is not a command of the {}.", i, first,
                    family_name(payload.config.family));
@@ -139,7 +142,8 @@ Result<std::vector<NpuCommand>> decode_commands(const DriverPayload& payload) {
     }
     uint64_t value = uint64_t{command.payload} << 16 | command.parameter;
     if (uint64_t stray = value & ~info->mask(payload.config.family))
-      return error("{} at word {} has bits {:#x} set, which have no meaning there.", info->name, command.position, stray);
+      return error("{} at word {} has bits {:#x} set, which have no meaning there.", info->name, command.position,
+                   stray);
     commands.push_back(command);
   }
   return commands;
@@ -149,7 +153,8 @@ std::string to_text(const NpuCommand& command) {
   const CommandInfo& info = kTable[command.id];
   std::string_view lead = info.starts_work ? "" : "  ";
   if (info.wide)
-    return fmt::format("{:6}  {}{:<32} {:#x}:{:#010x}", command.position, lead, info.name, command.parameter, command.payload);
+    return fmt::format("{:6}  {}{:<32} {:#x}:{:#010x}", command.position, lead, info.name, command.parameter,
+                       command.payload);
   return fmt::format("{:6}  {}{:<32} {}", command.position, lead, info.name, command.parameter);
 }
 

@@ -11,11 +11,32 @@ namespace swoop::ethos {
 namespace {
 
 enum class Mode : uint32_t {
-  Mul = 0, Add = 1, Sub = 2, Min = 3, Max = 4, LeakyRelu = 5, Abs = 6, Clz = 7, Shr = 8, Shl = 9, Lsr = 10, Div = 11,
-  Equal = 16, NotEqual = 17, GreaterEqual = 18, Greater = 19, And = 33, Or = 34, Xor = 35, Not = 36, AndNot = 42
+  Mul = 0,
+  Add = 1,
+  Sub = 2,
+  Min = 3,
+  Max = 4,
+  LeakyRelu = 5,
+  Abs = 6,
+  Clz = 7,
+  Shr = 8,
+  Shl = 9,
+  Lsr = 10,
+  Div = 11,
+  Equal = 16,
+  NotEqual = 17,
+  GreaterEqual = 18,
+  Greater = 19,
+  And = 33,
+  Or = 34,
+  Xor = 35,
+  Not = 36,
+  AndNot = 42
 };
 
-bool is_unary(Mode mode) { return mode == Mode::Abs || mode == Mode::Clz || mode == Mode::Not || mode == Mode::LeakyRelu; }
+bool is_unary(Mode mode) {
+  return mode == Mode::Abs || mode == Mode::Clz || mode == Mode::Not || mode == Mode::LeakyRelu;
+}
 
 // An operand as an array with steps; a step of 0 repeats the element.
 struct Operand {
@@ -61,8 +82,8 @@ void set_steps(Operand& operand) {
 }
 
 // broadcast: bits height, width, channels. scalar: the constant instead of memory. chain: buffer index or -1.
-Result<Operand> read_operand(Machine& machine, const MapRegisters& names, Shape3 output, uint32_t broadcast, bool scalar,
-                             int32_t constant, int chain) {
+Result<Operand> read_operand(Machine& machine, const MapRegisters& names, Shape3 output, uint32_t broadcast,
+                             bool scalar, int32_t constant, int chain) {
   Registers& r = machine.registers;
   Operand operand;
   if (scalar || chain >= 0) {
@@ -72,7 +93,8 @@ Result<Operand> read_operand(Machine& machine, const MapRegisters& names, Shape3
   }
   TRY(machine.check_registers());
   if (operand.map.type.bytes > 4) return error("{} has 64-bit elements.", command_info(names.precision).name);
-  operand.shape = {(broadcast & 1) != 0 ? 1 : output.h, (broadcast & 2) != 0 ? 1 : output.w, (broadcast & 4) != 0 ? 1 : output.c};
+  operand.shape = {(broadcast & 1) != 0 ? 1 : output.h, (broadcast & 2) != 0 ? 1 : output.w,
+                   (broadcast & 4) != 0 ? 1 : output.c};
   const int zero_point = operand.map.zero_point;
   if (scalar) {
     operand.shape = {1, 1, 1};
@@ -81,11 +103,12 @@ Result<Operand> read_operand(Machine& machine, const MapRegisters& names, Shape3
     ChainBuffer& buffer = machine.chains[static_cast<size_t>(chain)];
     if (!buffer.filled) return error("Chain buffer {} is read before it is filled.", chain);
     if (buffer.shape != operand.shape)
-      return error("Chain buffer {} holds {} x {} x {}, not {} x {} x {}.", chain, buffer.shape.h, buffer.shape.w, buffer.shape.c,
-                   operand.shape.h, operand.shape.w, operand.shape.c);
+      return error("Chain buffer {} holds {} x {} x {}, not {} x {} x {}.", chain, buffer.shape.h, buffer.shape.w,
+                   buffer.shape.c, operand.shape.h, operand.shape.w, operand.shape.c);
     operand.values = std::move(buffer.values);
     buffer.filled = false;
-    for (int32_t& value : operand.values) value = static_cast<int32_t>(static_cast<uint32_t>(value) - static_cast<uint32_t>(zero_point));
+    for (int32_t& value : operand.values)
+      value = static_cast<int32_t>(static_cast<uint32_t>(value) - static_cast<uint32_t>(zero_point));
   } else {
     TRY(machine.spend_elements(operand.shape.elements()));
     operand.values.resize(static_cast<size_t>(operand.shape.elements()));
@@ -96,8 +119,8 @@ Result<Operand> read_operand(Machine& machine, const MapRegisters& names, Shape3
   return operand;
 }
 
-// How the U55 and U65 scale the operands of ADD and SUB: both with 16 bits, or one with 32 bits and a shift while the other is shifted
-// left by a fixed amount (8-bit elements: 19, 16-bit: 14, half of TFLite's 2^20 and 2^15).
+// How the U55 and U65 scale the operands of ADD and SUB: both with 16 bits, or one with 32 bits and a shift while the
+// other is shifted left by a fixed amount (8-bit elements: 19, 16-bit: 14, half of TFLite's 2^20 and 2^15).
 Result<void> read_scales_u55(Machine& machine, Operand& a, Operand& b) {
   Registers& r = machine.registers;
   const uint32_t mode = r.bits(Cmd::IFM_PRECISION, 8, 2), rounding = r.bits(Cmd::IFM_PRECISION, 14, 2);
@@ -112,16 +135,20 @@ Result<void> read_scales_u55(Machine& machine, Operand& a, Operand& b) {
   if (mode > 2) return error("NPU_SET_IFM_PRECISION names scale mode {}, which is not known.", mode);
   Operand& scaled = mode == 1 ? a : b;
   Operand& shifted = mode == 1 ? b : a;
-  if (scaled.map.type.bytes > 2) return error("NPU_SET_IFM_PRECISION scales a 32-bit operand with 32 bits, which is not known.");
+  if (scaled.map.type.bytes > 2)
+    return error("NPU_SET_IFM_PRECISION scales a 32-bit operand with 32 bits, which is not known.");
   const int left_shift = scaled.map.type.bytes == 1 ? 19 : 14;
-  // The hardware ignores operand B's scale here. A stream that needs another one than the fixed shift would go wrong on a device.
+  // The hardware ignores operand B's scale here. A stream that needs another one than the fixed shift would go wrong on
+  // a device.
   if (scale_b != ((1u << left_shift) & 0xffff))
-    return error("NPU_SET_OPB_SCALE is {}, but in 32-bit mode the core shifts the other operand left by {} and ignores it.", scale_b,
-                 left_shift);
+    return error(
+        "NPU_SET_OPB_SCALE is {}, but in 32-bit mode the core shifts the other operand left by {} and ignores it.",
+        scale_b, left_shift);
   constexpr Rounding kModes[] = {Rounding::DoubleSymmetric, Rounding::TruncateToZero, Rounding::Natural};
   if (rounding > 2) return error("NPU_SET_IFM_PRECISION names rounding mode {}, which is not known.", rounding);
   if (rounding == 0 && shift_a > 31 - left_shift - 1)
-    return error("The operand is scaled with double rounding and shift {}; where the core rounds first is not known.", shift_a);
+    return error("The operand is scaled with double rounding and shift {}; where the core rounds first is not known.",
+                 shift_a);
   scaled.scale = scale_a;
   scaled.shift = shift_a;
   scaled.rounding = kModes[rounding];
@@ -165,14 +192,16 @@ Result<Operands> read_operands_u55(Machine& machine, Mode mode, Shape3 output) {
 Result<Operands> read_operands_u85(Machine& machine, Mode mode, Shape3 output) {
   Registers& r = machine.registers;
   Operands operands;
-  constexpr uint32_t kScalar = 8;                 // broadcast_mode
+  constexpr uint32_t kScalar = 8;                   // broadcast_mode
   constexpr uint32_t kChained = 2, kNoStorage = 3;  // activation_storage
   auto read = [&](const MapRegisters& names, Cmd broadcast_id) -> Result<Operand> {
     const uint32_t broadcast = r.bits(broadcast_id, 0, 4), storage = r.bits(names.precision, 14, 2);
-    if (broadcast > kScalar) return error("{} names mode {}, which is not known.", command_info(broadcast_id).name, broadcast);
+    if (broadcast > kScalar)
+      return error("{} names mode {}, which is not known.", command_info(broadcast_id).name, broadcast);
     if (storage == 1) return error("{} asks for 3x1 tiles, which nobody emits.", command_info(names.precision).name);
     const bool scalar = broadcast == kScalar;
-    if (scalar != (storage == kNoStorage)) return error("{} and its storage disagree about a scalar.", command_info(broadcast_id).name);
+    if (scalar != (storage == kNoStorage))
+      return error("{} and its storage disagree about a scalar.", command_info(broadcast_id).name);
     const int32_t constant = scalar ? static_cast<int32_t>(r.payload(Cmd::OP_SCALAR)) : 0;
     const int chain = storage == kChained ? static_cast<int>(r.parameter(names.region)) : -1;
     return read_operand(machine, names, output, broadcast & 7, scalar, constant, chain);
@@ -241,9 +270,12 @@ void compute_row(Mode mode, int64_t* left, const int64_t* right, int64_t count, 
 }
 
 Result<void> check_mode(const Machine& machine, uint32_t bits) {
-  const bool known = bits <= 9 || (machine.is_u85() && (bits <= 11 || (bits >= 16 && bits <= 19) || (bits >= 33 && bits <= 36) || bits == 42));
+  const bool known =
+      bits <= 9 ||
+      (machine.is_u85() && (bits <= 11 || (bits >= 16 && bits <= 19) || (bits >= 33 && bits <= 36) || bits == 42));
   if (!known) return error("NPU_OP_ELEMENTWISE names mode {}, which the core does not have.", bits);
-  if (static_cast<Mode>(bits) == Mode::LeakyRelu) return error("NPU_OP_ELEMENTWISE asks for LRELU, which is made from TFLite only.");
+  if (static_cast<Mode>(bits) == Mode::LeakyRelu)
+    return error("NPU_OP_ELEMENTWISE asks for LRELU, which is made from TFLite only.");
   return {};
 }
 
@@ -254,21 +286,26 @@ Result<void> run_elementwise(Machine& machine, uint32_t mode_bits) {
   const Mode mode = static_cast<Mode>(mode_bits);
   TRY_ASSIGN(OutputStage stage, read_output_stage(machine));
   if (stage.per_channel) {  // MIN, MAX, CLZ and shifts of the U55 have no scale
-    if (machine.is_u85() || mode <= Mode::Sub || mode == Mode::Abs) return error("The elementwise operation has a scale per channel.");
+    if (machine.is_u85() || mode <= Mode::Sub || mode == Mode::Abs)
+      return error("The elementwise operation has a scale per channel.");
     stage.per_channel = false;
     stage.global = {};
   }
-  auto read = machine.is_u85() ? read_operands_u85(machine, mode, stage.shape) : read_operands_u55(machine, mode, stage.shape);
+  auto read =
+      machine.is_u85() ? read_operands_u85(machine, mode, stage.shape) : read_operands_u55(machine, mode, stage.shape);
   if (!read) return read.error();
   const Operand& a = read->a;
   const Operand& b = read->binary ? read->b : read->a;
-  if (read->binary && a.map.type.bytes != b.map.type.bytes) return error("The operands have {}- and {}-byte elements.", a.map.type.bytes, b.map.type.bytes);
+  if (read->binary && a.map.type.bytes != b.map.type.bytes)
+    return error("The operands have {}- and {}-byte elements.", a.map.type.bytes, b.map.type.bytes);
   if (mode == Mode::Shr && stage.rounding == Rounding::DoubleSymmetric && !machine.is_u85())
-    return error("A right shift asks for double rounding; what the core does then is not known (TOSA's shift without rounding).");
+    return error(
+        "A right shift asks for double rounding; what the core does then is not known (TOSA's shift without "
+        "rounding).");
   TRY(machine.spend_elements(2 * stage.shape.elements()));
   if (machine.wants_summary)
-    machine.summary = fmt::format("mode {} {}, {} -> {}", mode_bits, describe(a.map, a.shape), read->binary ? describe(b.map, b.shape) : "-",
-                                  describe(stage.map, stage.shape));
+    machine.summary = fmt::format("mode {} {}, {} -> {}", mode_bits, describe(a.map, a.shape),
+                                  read->binary ? describe(b.map, b.shape) : "-", describe(stage.map, stage.shape));
 
   const bool wide = stage.map.type.bytes == 8;
   const Shape3 shape = stage.shape;
@@ -285,7 +322,8 @@ Result<void> run_elementwise(Machine& machine, uint32_t mode_bits) {
       const size_t at = row * static_cast<size_t>(row_size);
       if (!wide) stage.finish_same_scale(left.data(), values.data() + at, row_size);
       else
-        for (int64_t i = 0; i < row_size; ++i) values64[at + static_cast<size_t>(i)] = stage.finish64(left[static_cast<size_t>(i)], 0);
+        for (int64_t i = 0; i < row_size; ++i)
+          values64[at + static_cast<size_t>(i)] = stage.finish64(left[static_cast<size_t>(i)], 0);
     }
   });
   if (wide) return write_output64(machine, stage, values64);

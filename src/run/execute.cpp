@@ -34,9 +34,11 @@ Result<void> set_up_memory(Machine& machine, const NpuProgram& program, const st
                            std::span<const Bytes> inputs, const NpuRunOptions& options, Buffer& scratch, Buffer& fast) {
   constexpr uint64_t kMaxScratch = uint64_t{1} << 32;
   auto region_ok = [](int region) { return region >= 0 && region < kNpuRegionCount; };
-  if (!region_ok(program.weight_region) || !region_ok(program.scratch_region) || !region_ok(program.scratch_fast_region))
+  if (!region_ok(program.weight_region) || !region_ok(program.scratch_region) ||
+      !region_ok(program.scratch_fast_region))
     return error("The program names a region outside 0 to {}.", kNpuRegionCount - 1);
-  if (program.scratch_size > kMaxScratch) return error("The program asks for {} bytes of scratch memory.", program.scratch_size);
+  if (program.scratch_size > kMaxScratch)
+    return error("The program asks for {} bytes of scratch memory.", program.scratch_size);
   uint64_t fast_size = program.scratch_fast_size.value_or(options.scratch_fast_bytes);
   if (fast_size > kMaxScratch) return error("The program asks for {} bytes of fast scratch memory.", fast_size);
   scratch.assign(program.scratch_size, std::byte{0});
@@ -90,7 +92,8 @@ Result<void> account(Machine& machine, Hazards& hazards, const NpuCommand& comma
       if (access.write) step.writes.push_back(access.range);
     observer->on_step(step, all_regions(machine.memory));
   }
-  if (static_cast<Cmd>(command.id) == Cmd::OP_DMA_START) return hazards.add_transfer(command.position, std::move(accesses));
+  if (static_cast<Cmd>(command.id) == Cmd::OP_DMA_START)
+    return hazards.add_transfer(command.position, std::move(accesses));
   return hazards.add_kernel(command.position, std::move(accesses), machine.chain_open);
 }
 
@@ -115,7 +118,8 @@ Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& comma
         auto target = std::lower_bound(commands.begin(), commands.end(), command.payload / 4,
                                        [](const NpuCommand& c, uint32_t position) { return c.position < position; });
         if (command.payload % 4 != 0 || target == commands.end() || target->position != command.payload / 4)
-          return error("NPU_OP_BRANCH at word {} goes to byte {}, where no command begins.", command.position, command.payload);
+          return error("NPU_OP_BRANCH at word {} goes to byte {}, where no command begins.", command.position,
+                       command.payload);
         TRY(machine.spend(commands.size() * 64));
         i = static_cast<size_t>(target - commands.begin()) - 1;
         continue;
@@ -138,7 +142,8 @@ std::shared_ptr<NpuRunCache> make_run_cache() { return std::make_shared<NpuRunCa
 Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> inputs, std::vector<Buffer>& outputs,
                          const NpuRunOptions& options) {
   TRY_ASSIGN(DriverPayload payload, parse_payload(program.commands));
-  if (options.target && (options.target->family != payload.config.family || options.target->macs != payload.config.macs))
+  if (options.target &&
+      (options.target->family != payload.config.family || options.target->macs != payload.config.macs))
     return error("The command stream is for {}, not for {}.", payload.config.name(), options.target->name);
   TRY_ASSIGN(std::vector<NpuCommand> commands, decode_commands(payload));
   Machine machine;
@@ -152,7 +157,8 @@ Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> input
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     const NpuTensor& tensor = program.outputs[i];
     std::string what = fmt::format("Output {}", i);
-    TRY_ASSIGN(const std::byte* data, machine.memory.readable(tensor.region, tensor.offset, static_cast<uint64_t>(tensor.byte_size()), what.c_str()));
+    TRY_ASSIGN(const std::byte* data, machine.memory.readable(tensor.region, tensor.offset,
+                                                              static_cast<uint64_t>(tensor.byte_size()), what.c_str()));
     outputs.emplace_back(data, data + tensor.byte_size());
   }
   return {};

@@ -6,18 +6,18 @@
 
 namespace swoop::ethos {
 
-const MapRegisters kIfmRegisters = {"The input",
-    Cmd::IFM_REGION, Cmd::IFM_BASE0, Cmd::IFM_BASE1, Cmd::IFM_BASE2, Cmd::IFM_BASE3, Cmd::IFM_HEIGHT0_M1,
-    Cmd::IFM_HEIGHT1_M1, Cmd::IFM_WIDTH0_M1, Cmd::IFM_STRIDE_X, Cmd::IFM_STRIDE_Y, Cmd::IFM_STRIDE_C,
-    Cmd::IFM_PRECISION, Cmd::IFM_ZERO_POINT};
-const MapRegisters kIfm2Registers = {"The second input",
-    Cmd::IFM2_REGION, Cmd::IFM2_BASE0, Cmd::IFM2_BASE1, Cmd::IFM2_BASE2, Cmd::IFM2_BASE3, Cmd::IFM2_HEIGHT0_M1,
-    Cmd::IFM2_HEIGHT1_M1, Cmd::IFM2_WIDTH0_M1, Cmd::IFM2_STRIDE_X, Cmd::IFM2_STRIDE_Y, Cmd::IFM2_STRIDE_C,
-    Cmd::IFM2_PRECISION, Cmd::IFM2_ZERO_POINT};
-const MapRegisters kOfmRegisters = {"The output",
-    Cmd::OFM_REGION, Cmd::OFM_BASE0, Cmd::OFM_BASE1, Cmd::OFM_BASE2, Cmd::OFM_BASE3, Cmd::OFM_HEIGHT0_M1,
-    Cmd::OFM_HEIGHT1_M1, Cmd::OFM_WIDTH0_M1, Cmd::OFM_STRIDE_X, Cmd::OFM_STRIDE_Y, Cmd::OFM_STRIDE_C,
-    Cmd::OFM_PRECISION, Cmd::OFM_ZERO_POINT};
+const MapRegisters kIfmRegisters = {"The input",        Cmd::IFM_REGION,    Cmd::IFM_BASE0,      Cmd::IFM_BASE1,
+                                    Cmd::IFM_BASE2,     Cmd::IFM_BASE3,     Cmd::IFM_HEIGHT0_M1, Cmd::IFM_HEIGHT1_M1,
+                                    Cmd::IFM_WIDTH0_M1, Cmd::IFM_STRIDE_X,  Cmd::IFM_STRIDE_Y,   Cmd::IFM_STRIDE_C,
+                                    Cmd::IFM_PRECISION, Cmd::IFM_ZERO_POINT};
+const MapRegisters kIfm2Registers = {
+    "The second input", Cmd::IFM2_REGION,     Cmd::IFM2_BASE0,      Cmd::IFM2_BASE1,     Cmd::IFM2_BASE2,
+    Cmd::IFM2_BASE3,    Cmd::IFM2_HEIGHT0_M1, Cmd::IFM2_HEIGHT1_M1, Cmd::IFM2_WIDTH0_M1, Cmd::IFM2_STRIDE_X,
+    Cmd::IFM2_STRIDE_Y, Cmd::IFM2_STRIDE_C,   Cmd::IFM2_PRECISION,  Cmd::IFM2_ZERO_POINT};
+const MapRegisters kOfmRegisters = {"The output",       Cmd::OFM_REGION,    Cmd::OFM_BASE0,      Cmd::OFM_BASE1,
+                                    Cmd::OFM_BASE2,     Cmd::OFM_BASE3,     Cmd::OFM_HEIGHT0_M1, Cmd::OFM_HEIGHT1_M1,
+                                    Cmd::OFM_WIDTH0_M1, Cmd::OFM_STRIDE_X,  Cmd::OFM_STRIDE_Y,   Cmd::OFM_STRIDE_C,
+                                    Cmd::OFM_PRECISION, Cmd::OFM_ZERO_POINT};
 
 namespace {
 
@@ -28,21 +28,24 @@ template <typename Body>
 Result<void> for_each_run(const FeatureMap& map, int y, int x, int channels, const Body& body) {
   int64_t address = map.pixel_address(y, x);
   if (!map.bricks) return body(0, channels, address);
-  for (int c = 0; c < channels; c += kBrick, address += map.stride_c) TRY(body(c, std::min(kBrick, channels - c), address));
+  for (int c = 0; c < channels; c += kBrick, address += map.stride_c)
+    TRY(body(c, std::min(kBrick, channels - c), address));
   return {};
 }
 
 template <typename From, typename T>
 void widen(const std::byte* from, T* to, int64_t count, int subtract) {
-  using Unsigned = std::make_unsigned_t<T>;  // wraps like the hardware's adders, where a signed subtraction would be undefined
+  using Unsigned =
+      std::make_unsigned_t<T>;  // wraps like the hardware's adders, where a signed subtraction would be undefined
   const Unsigned offset = static_cast<Unsigned>(subtract);
   for (int64_t i = 0; i < count; ++i)
-    to[i] = static_cast<T>(static_cast<Unsigned>(swoop::load<From>(from + i * static_cast<int64_t>(sizeof(From)))) - offset);
+    to[i] = static_cast<T>(static_cast<Unsigned>(swoop::load<From>(from + i * static_cast<int64_t>(sizeof(From)))) -
+                           offset);
 }
 
 template <typename From, typename T>
-Result<void> load_as(const Memory& memory, const FeatureMap& map, Shape3 shape, int subtract, T* out, int64_t row_stride,
-                     int64_t pixel_stride, const char* what) {
+Result<void> load_as(const Memory& memory, const FeatureMap& map, Shape3 shape, int subtract, T* out,
+                     int64_t row_stride, int64_t pixel_stride, const char* what) {
   constexpr int64_t kBytes = sizeof(From);
   // Whole rows at once when they are contiguous on both sides.
   const bool rows = !map.bricks && map.stride_x == shape.c * kBytes && shape.w <= map.width0 && pixel_stride == shape.c;
@@ -57,7 +60,8 @@ Result<void> load_as(const Memory& memory, const FeatureMap& map, Shape3 shape, 
     for (int x = 0; x < shape.w; ++x) {
       T* to = out + y * row_stride + x * pixel_stride;
       TRY(for_each_run(map, y, x, shape.c, [&](int c, int count, int64_t address) -> Result<void> {
-        TRY_ASSIGN(const std::byte* from, memory.readable(map.region, address, static_cast<uint64_t>(count * kBytes), what));
+        TRY_ASSIGN(const std::byte* from,
+                   memory.readable(map.region, address, static_cast<uint64_t>(count * kBytes), what));
         widen<From>(from, to + c, count, subtract);
         return {};
       }));
@@ -79,14 +83,15 @@ Result<void> store_as(Memory& memory, const FeatureMap& map, Shape3 shape, const
   for (int y = 0; y < shape.h; ++y) {
     if (rows) {
       int64_t count = int64_t{shape.w} * shape.c;
-      TRY_ASSIGN(std::byte* to, memory.writable(map.region, map.pixel_address(y, 0), static_cast<uint64_t>(count * kBytes), what));
+      TRY_ASSIGN(std::byte * to,
+                 memory.writable(map.region, map.pixel_address(y, 0), static_cast<uint64_t>(count * kBytes), what));
       narrow(values + y * count, count, to);
       continue;
     }
     for (int x = 0; x < shape.w; ++x) {
       const T* from = values + (int64_t{y} * shape.w + x) * shape.c;
       TRY(for_each_run(map, y, x, shape.c, [&](int c, int count, int64_t address) -> Result<void> {
-        TRY_ASSIGN(std::byte* to, memory.writable(map.region, address, static_cast<uint64_t>(count * kBytes), what));
+        TRY_ASSIGN(std::byte * to, memory.writable(map.region, address, static_cast<uint64_t>(count * kBytes), what));
         narrow(from + c, count, to);
         return {};
       }));
@@ -122,9 +127,12 @@ Result<void> store_feature_map(Memory& memory, const FeatureMap& map, Shape3 sha
   }
 }
 
-template Result<void> load_feature_map(const Memory&, const FeatureMap&, Shape3, int, int16_t*, int64_t, int64_t, const char*);
-template Result<void> load_feature_map(const Memory&, const FeatureMap&, Shape3, int, int32_t*, int64_t, int64_t, const char*);
-template Result<void> load_feature_map(const Memory&, const FeatureMap&, Shape3, int, int64_t*, int64_t, int64_t, const char*);
+template Result<void> load_feature_map(const Memory&, const FeatureMap&, Shape3, int, int16_t*, int64_t, int64_t,
+                                       const char*);
+template Result<void> load_feature_map(const Memory&, const FeatureMap&, Shape3, int, int32_t*, int64_t, int64_t,
+                                       const char*);
+template Result<void> load_feature_map(const Memory&, const FeatureMap&, Shape3, int, int64_t*, int64_t, int64_t,
+                                       const char*);
 template Result<void> store_feature_map(Memory&, const FeatureMap&, Shape3, const int32_t*, const char*);
 template Result<void> store_feature_map(Memory&, const FeatureMap&, Shape3, const int64_t*, const char*);
 
@@ -134,7 +142,8 @@ Result<FeatureMap> read_map_type(Registers& registers, const MapRegisters& names
   map.type.is_signed = registers.bits(names.precision, 0, 1) != 0;
   map.type.bytes = 1 << registers.bits(names.precision, output ? 1 : 2, 2);
   uint32_t format = registers.bits(names.precision, 6, 2);
-  if (format > 1) return error("{} names activation format {}, which is not known.", command_info(names.precision).name, format);
+  if (format > 1)
+    return error("{} names activation format {}, which is not known.", command_info(names.precision).name, format);
   map.bricks = format == 1;
   uint32_t zero_point = registers.parameter(names.zero_point);
   map.zero_point = map.type.is_signed ? static_cast<int16_t>(zero_point) : static_cast<int>(zero_point);

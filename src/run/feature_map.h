@@ -1,5 +1,5 @@
-// How a feature map lies in memory: up to four tiles, NHWC or bricks of 16 channels (NHCWB16), strides of any sign. Operations see
-// only dense height x width x channel arrays; every address is worked out and checked here.
+// How a feature map lies in memory: up to four tiles, NHWC or bricks of 16 channels (NHCWB16), strides of any sign.
+// Operations see only dense height x width x channel arrays; every address is worked out and checked here.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +36,13 @@ struct FeatureMap {
     bool right = x >= width0;
     int rows = right ? height1 : height0;
     bool low = y >= rows;
-    return base[(low ? 2 : 0) + (right ? 1 : 0)] + (low ? y - rows : y) * stride_y + (right ? x - width0 : x) * stride_x;
+    return base[(low ? 2 : 0) + (right ? 1 : 0)] + (low ? y - rows : y) * stride_y +
+           (right ? x - width0 : x) * stride_x;
   }
 };
 
-// Reads shape elements, minus subtract, to out[(y * row_stride) + (x * pixel_stride) + c]. T is int16_t, int32_t or int64_t.
+// Reads shape elements, minus subtract, to out[(y * row_stride) + (x * pixel_stride) + c]. T is int16_t, int32_t or
+// int64_t.
 template <typename T>
 Result<void> load_feature_map(const Memory& memory, const FeatureMap& map, Shape3 shape, int subtract, T* out,
                               int64_t row_stride, int64_t pixel_stride, const char* what);

@@ -14,7 +14,9 @@ std::vector<int16_t> pack_weights(const int16_t* weights, int out, int depth) {
   for (int o = 0; o < out; ++o)
     for (int d = 0; d < depth; ++d)
       packed[((static_cast<size_t>(o / kPanel) * static_cast<size_t>(pairs) + static_cast<size_t>(d / 2)) * kPanel +
-              static_cast<size_t>(o % kPanel)) * 2 + static_cast<size_t>(d % 2)] =
+              static_cast<size_t>(o % kPanel)) *
+                 2 +
+             static_cast<size_t>(d % 2)] =
           weights[static_cast<size_t>(o) * static_cast<size_t>(depth) + static_cast<size_t>(d)];
   return packed;
 }
@@ -39,8 +41,8 @@ void multiply_plain(const int16_t* rows, int64_t row_stride, int row_count, cons
 namespace {
 
 template <int kRows>
-__attribute__((target("avx2"))) void block_avx2(const int16_t* rows, int64_t row_stride, const int16_t* weights, int first, int last,
-                                                int32_t* sums, int64_t out_stride) {
+__attribute__((target("avx2"))) void block_avx2(const int16_t* rows, int64_t row_stride, const int16_t* weights,
+                                                int first, int last, int32_t* sums, int64_t out_stride) {
   __m256i low[kRows], high[kRows];
   for (int r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
   for (int p = first; p < last; ++p) {
@@ -74,9 +76,11 @@ void multiply(const int16_t* rows, int64_t row_stride, int row_count, const int1
       int32_t* out = sums + int64_t{panel} * kPanel;
       int row = 0;
       for (; row + 4 <= row_count; row += 4)
-        block_avx2<4>(rows + row * row_stride, row_stride, weights, panels.first_pair, panels.last_pair, out + row * out_stride, out_stride);
+        block_avx2<4>(rows + row * row_stride, row_stride, weights, panels.first_pair, panels.last_pair,
+                      out + row * out_stride, out_stride);
       for (; row < row_count; ++row)
-        block_avx2<1>(rows + row * row_stride, row_stride, weights, panels.first_pair, panels.last_pair, out + row * out_stride, out_stride);
+        block_avx2<1>(rows + row * row_stride, row_stride, weights, panels.first_pair, panels.last_pair,
+                      out + row * out_stride, out_stride);
     }
     return;
   }

@@ -10,11 +10,12 @@ Result<void> Hazards::check(const std::deque<Work>& queue, const Work& work, con
   for (const Work& other : queue)
     for (const Access& theirs : other.accesses)
       for (const Access& ours : work.accesses)
-        if ((ours.write || theirs.write) && ours.range.region == theirs.range.region && ours.range.first < theirs.range.last &&
-            theirs.range.first < ours.range.last)
+        if ((ours.write || theirs.write) && ours.range.region == theirs.range.region &&
+            ours.range.first < theirs.range.last && theirs.range.first < ours.range.last)
           return error("it {} bytes {} to {} of {} while the {} at word {} may still be {} them; a wait is missing.",
-                       ours.write ? "writes" : "reads", ours.range.first, ours.range.last, Memory::region_name(ours.range.region), kind,
-                       other.position, theirs.write ? "writing" : "reading");
+                       ours.write ? "writes" : "reads", ours.range.first, ours.range.last,
+                       Memory::region_name(ours.range.region), kind, other.position,
+                       theirs.write ? "writing" : "reading");
   return {};
 }
 

@@ -1,6 +1,6 @@
-// Operations and transfers that are under way at the same time. The NPU runs them side by side until the stream waits; one that
-// touches what another still writes (or writes what another still reads) sees old or new bytes by chance. Here that is an Error.
-// Kernels among themselves are ordered by NPU_SET_BLOCKDEP and are not checked.
+// Operations and transfers that are under way at the same time. The NPU runs them side by side until the stream waits;
+// one that touches what another still writes (or writes what another still reads) sees old or new bytes by chance. Here
+// that is an Error. Kernels among themselves are ordered by NPU_SET_BLOCKDEP and are not checked.
 #pragma once
 
 #include <deque>
@@ -19,7 +19,8 @@ using Accesses = std::vector<Access>;
 
 class Hazards {
  public:
-  // Depths of the queues: transfers 1 (U55), 2 (U65) or 4 (U85); kernels 2. Source: regor's MaxOutstandingDMAOps, ...KernelOps.
+  // Depths of the queues: transfers 1 (U55), 2 (U65) or 4 (U85); kernels 2. Source: regor's MaxOutstandingDMAOps,
+  // ...KernelOps.
   explicit Hazards(NpuFamily family);
 
   void wait_for_transfers(size_t allowed) { trim(transfers_, allowed); }

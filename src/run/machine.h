@@ -24,8 +24,8 @@ struct Weights {
 
 namespace swoop {
 
-// Stripes of a cascade, and runs on many samples, use the same weights again and again. Keyed by the encoded bytes and everything that
-// decides their order.
+// Stripes of a cascade, and runs on many samples, use the same weights again and again. Keyed by the encoded bytes and
+// everything that decides their order.
 struct NpuRunCache {
   std::map<std::array<uint64_t, 4>, std::shared_ptr<const ethos::Weights>> weights;
   uint64_t values = 0;  // in all of them
@@ -55,8 +55,9 @@ struct Machine {
   Shape3 accumulator_shape{0, 0, 0};              // U85: accumulators kept for the next operation
   std::vector<int64_t> accumulators;
 
-  bool result_flag = false;  // U85: what NPU_OP_BRANCH looks at: the last element written by the last operation was not zero
-  bool chain_open = false;   // the last operation wrote to a chain buffer
+  bool result_flag =
+      false;  // U85: what NPU_OP_BRANCH looks at: the last element written by the last operation was not zero
+  bool chain_open = false;  // the last operation wrote to a chain buffer
 
   std::shared_ptr<NpuRunCache> cache;
 

@@ -15,7 +15,8 @@ Result<void> run_matrix_product(Machine& machine) {
   TRY_ASSIGN(OutputStage stage, read_output_stage(machine));
   TRY_ASSIGN(Accumulators accumulators, read_accumulators(machine, stage));
   if (stage.per_channel) return error("The matrix product has a scale per channel.");
-  if (window.kernel_h * window.kernel_w != 1) return error("The matrix product has a {} x {} kernel.", window.kernel_h, window.kernel_w);
+  if (window.kernel_h * window.kernel_w != 1)
+    return error("The matrix product has a {} x {} kernel.", window.kernel_h, window.kernel_w);
   if (ifm.type.bytes > 2 || second.type.bytes > 2)
     return error("The matrix product has {}- and {}-byte inputs.", ifm.type.bytes, second.type.bytes);
   const int depth = window.input_depth, outputs = window.output.c, w = window.output.w;
@@ -23,11 +24,11 @@ Result<void> run_matrix_product(Machine& machine) {
   TRY(machine.spend(static_cast<uint64_t>(window.output.elements()) * static_cast<uint64_t>(depth)));
   TRY_ASSIGN(PaddedInput<int32_t> input, load_window<int32_t>(machine, window, ifm, ifm.zero_point, 0));
   std::vector<int32_t> rows(static_cast<size_t>(outputs) * static_cast<size_t>(depth));
-  TRY(load_feature_map(machine.memory, second, {1, outputs, depth}, second.zero_point, rows.data(), int64_t{outputs} * depth, depth,
-                       "The second input"));
+  TRY(load_feature_map(machine.memory, second, {1, outputs, depth}, second.zero_point, rows.data(),
+                       int64_t{outputs} * depth, depth, "The second input"));
   if (machine.wants_summary)
-    machine.summary = fmt::format("{} x {} -> {}", describe(ifm, {input.h, input.w, input.c}), describe(second, {1, outputs, depth}),
-                                  describe(stage.map, stage.shape));
+    machine.summary = fmt::format("{} x {} -> {}", describe(ifm, {input.h, input.w, input.c}),
+                                  describe(second, {1, outputs, depth}), describe(stage.map, stage.shape));
 
   // 8-bit operands fit the convolution's kernel; products of 16-bit ones need wider sums.
   const bool narrow = ifm.type.bytes == 1 && second.type.bytes == 1;
@@ -52,12 +53,13 @@ Result<void> run_matrix_product(Machine& machine) {
           const int32_t* in = pixel_at(start + r);
           std::copy(in, in + depth, taps.begin() + static_cast<std::ptrdiff_t>(r * static_cast<size_t>(depth_even)));
         }
-        multiply(taps.data(), depth_even, static_cast<int>(count), packed.data(), {0, panels, depth_even / 2, 0, depth_even / 2},
-                 products.data(), panels * kPanel);
+        multiply(taps.data(), depth_even, static_cast<int>(count), packed.data(),
+                 {0, panels, depth_even / 2, 0, depth_even / 2}, products.data(), panels * kPanel);
       }
       for (size_t r = 0; r < count; ++r) {
         if (narrow) {
-          std::copy_n(products.begin() + static_cast<std::ptrdiff_t>(r * static_cast<size_t>(panels * kPanel)), outputs, sums.begin());
+          std::copy_n(products.begin() + static_cast<std::ptrdiff_t>(r * static_cast<size_t>(panels * kPanel)), outputs,
+                      sums.begin());
         } else {
           const int32_t* in = pixel_at(start + r);
           for (int o = 0; o < outputs; ++o) {

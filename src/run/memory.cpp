@@ -40,7 +40,8 @@ Result<const Region*> Memory::find(int region, int64_t first, uint64_t size, con
   const Region* found = nullptr;
   if (region == kInternalRegion) found = &internal_;
   else if (region >= 0 && region < kNpuRegionCount) found = &regions_[static_cast<size_t>(region)];
-  if (found == nullptr || !found->present) return error("{} uses {}, which the program does not have.", what, region_name(region));
+  if (found == nullptr || !found->present)
+    return error("{} uses {}, which the program does not have.", what, region_name(region));
   if (first < 0 || static_cast<uint64_t>(first) > found->size || size > found->size - static_cast<uint64_t>(first))
     return error("{} touches bytes {} to {} of {}, which has {}.", what, first, first + static_cast<int64_t>(size),
                  region_name(region), found->size);
@@ -74,7 +75,8 @@ Result<void> Memory::copy(int from, int64_t source, int to, int64_t destination,
   TRY_ASSIGN(const Region* reader, find(from, source, size, "The transfer's source"));
   TRY_ASSIGN(const Region* writer, find(to, destination, size, "The transfer's destination"));
   if (!writer->writable) return error("The transfer writes to {}, which is read-only.", region_name(to));
-  if (from == to && source < destination + static_cast<int64_t>(size) && destination < source + static_cast<int64_t>(size))
+  if (from == to && source < destination + static_cast<int64_t>(size) &&
+      destination < source + static_cast<int64_t>(size))
     return error("The transfer's source (byte {}) and destination (byte {}) overlap in {}.", source, destination,
                  region_name(from));
   if (size == 0) return {};

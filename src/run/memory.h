@@ -1,6 +1,7 @@
-// The memory the NPU sees: up to eight regions, each with a byte that says "was written" for every byte, and the internal memory for
-// look-up tables. Why: what a device would do with a wild address or a stale byte is undefined; here it is an Error with the address.
-// Invariants: no pointer leaves a check() without its whole range being inside the region.
+// The memory the NPU sees: up to eight regions, each with a byte that says "was written" for every byte, and the
+// internal memory for look-up tables. Why: what a device would do with a wild address or a stale byte is undefined;
+// here it is an Error with the address. Invariants: no pointer leaves a check() without its whole range being inside
+// the region.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 namespace swoop::ethos {
 
 struct Region {
-  std::byte* data = nullptr;   // read-only regions are never written through this
+  std::byte* data = nullptr;  // read-only regions are never written through this
   uint64_t size = 0;
   bool present = false;
   bool writable = false;
@@ -33,7 +34,8 @@ class Memory {
   Result<const std::byte*> readable(int region, int64_t first, uint64_t size, const char* what) const;
   // A range it may write; marked as written.
   Result<std::byte*> writable(int region, int64_t first, uint64_t size, const char* what);
-  // Copies bytes together with their "was written" marks: a transfer of padding is harmless until somebody computes with it.
+  // Copies bytes together with their "was written" marks: a transfer of padding is harmless until somebody computes
+  // with it.
   Result<void> copy(int from, int64_t source, int to, int64_t destination, uint64_t size);
 
   void mark_written(int region, uint64_t first, uint64_t size);

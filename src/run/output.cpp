@@ -24,18 +24,28 @@ T rounding_term(bool negative, int shift, Rounding rounding, int double_shift) {
 }
 
 Result<void> read_table_u55(Machine& machine, OutputStage& stage, uint32_t function, uint32_t clip_range) {
-  constexpr uint32_t kRelu = 0, kTable0 = 16, kTable7 = 23;         // activation_function
-  constexpr uint32_t kOfmPrecision = 0, kForceInt8 = 3;             // activation_clip_range
+  constexpr uint32_t kRelu = 0, kTable0 = 16, kTable7 = 23;  // activation_function
+  constexpr uint32_t kOfmPrecision = 0, kForceInt8 = 3;      // activation_clip_range
   if (clip_range != kOfmPrecision && !(clip_range == kForceInt8 && stage.map.type.bytes == 4))
-    return error("NPU_SET_ACTIVATION clips to range {}, which nobody emits for {}-byte output.", clip_range, stage.map.type.bytes);
+    return error("NPU_SET_ACTIVATION clips to range {}, which nobody emits for {}-byte output.", clip_range,
+                 stage.map.type.bytes);
   if (function == kRelu) return {};
   if (function < kTable0 || function > kTable7)
     return error("NPU_SET_ACTIVATION names function {}, which is not supported.", function);
   uint64_t size = 0;
   switch (stage.map.type.bytes) {
-    case 1: stage.table = Table::Bytes; size = 256; break;
-    case 2: stage.table = Table::Interpolated16; size = 2048; break;
-    case 4: stage.table = Table::BytesTo32; size = 1024; break;
+    case 1:
+      stage.table = Table::Bytes;
+      size = 256;
+      break;
+    case 2:
+      stage.table = Table::Interpolated16;
+      size = 2048;
+      break;
+    case 4:
+      stage.table = Table::BytesTo32;
+      size = 1024;
+      break;
     default: return error("NPU_SET_ACTIVATION uses a look-up table for 64-bit output.");
   }
   stage.table_signed = stage.map.type.is_signed || stage.map.type.bytes != 1;
@@ -49,12 +59,31 @@ Result<void> read_table_u85(Machine& machine, OutputStage& stage, uint32_t funct
   uint64_t size = 0;
   switch (function) {  // activation_function
     case 0: return {};
-    case 1: stage.table = Table::Bytes; stage.table_signed = false; size = 256; break;
-    case 4: stage.table = Table::Bytes; size = 256; break;
-    case 5: stage.table = Table::BytesTo16; size = 512; break;
-    case 7: stage.table = Table::BytesTo32; size = 1024; break;
-    case 8: stage.table = Table::Interpolated16; size = 2048; break;
-    case 9: stage.table = Table::Interpolated32; size = 2048; break;
+    case 1:
+      stage.table = Table::Bytes;
+      stage.table_signed = false;
+      size = 256;
+      break;
+    case 4:
+      stage.table = Table::Bytes;
+      size = 256;
+      break;
+    case 5:
+      stage.table = Table::BytesTo16;
+      size = 512;
+      break;
+    case 7:
+      stage.table = Table::BytesTo32;
+      size = 1024;
+      break;
+    case 8:
+      stage.table = Table::Interpolated16;
+      size = 2048;
+      break;
+    case 9:
+      stage.table = Table::Interpolated32;
+      size = 2048;
+      break;
     default: return error("NPU_SET_ACTIVATION names function {}, which is not supported.", function);
   }
   TRY_ASSIGN(stage.table_data, machine.memory.readable(kInternalRegion, static_cast<int64_t>(index * size), size,
@@ -64,7 +93,8 @@ Result<void> read_table_u85(Machine& machine, OutputStage& stage, uint32_t funct
 
 // Axes of the result for each transpose: which axis of the operation (0 height, 1 width, 2 channels) each of them is.
 bool transpose_axes(int transpose, int axes[3]) {
-  constexpr int kAxes[8][3] = {{0, 1, 2}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}, {-1, -1, -1}, {-1, -1, -1}, {2, 0, 1}, {2, 1, 0}};
+  constexpr int kAxes[8][3] = {{0, 1, 2},    {1, 0, 2},    {0, 2, 1}, {1, 2, 0},
+                               {-1, -1, -1}, {-1, -1, -1}, {2, 0, 1}, {2, 1, 0}};
   std::copy_n(kAxes[transpose & 7], 3, axes);
   return axes[0] >= 0;
 }
@@ -74,7 +104,8 @@ Result<void> put(Machine& machine, const OutputStage& stage, const std::vector<T
   if (stage.transpose == 0 && stage.reverse == 0)
     return store_feature_map(machine.memory, stage.map, stage.shape, values.data(), "The output");
   int axes[3];
-  if (!transpose_axes(stage.transpose, axes)) return error("NPU_SET_OFM_PRECISION names transpose {}.", stage.transpose);
+  if (!transpose_axes(stage.transpose, axes))
+    return error("NPU_SET_OFM_PRECISION names transpose {}.", stage.transpose);
   const int size[3] = {stage.shape.h, stage.shape.w, stage.shape.c};
   const int64_t step[3] = {int64_t{stage.shape.w} * stage.shape.c, stage.shape.c, 1};
   Shape3 shape{size[axes[0]], size[axes[1]], size[axes[2]]};
@@ -86,7 +117,8 @@ Result<void> put(Machine& machine, const OutputStage& stage, const std::vector<T
         int from_y = stage.reverse == 1 ? shape.h - 1 - y : y;
         int from_x = stage.reverse == 2 ? shape.w - 1 - x : x;
         int from_c = stage.reverse == 3 ? shape.c - 1 - c : c;
-        moved[at++] = values[static_cast<size_t>(from_y * step[axes[0]] + from_x * step[axes[1]] + from_c * step[axes[2]])];
+        moved[at++] =
+            values[static_cast<size_t>(from_y * step[axes[0]] + from_x * step[axes[1]] + from_c * step[axes[2]])];
       }
   return store_feature_map(machine.memory, stage.map, shape, moved.data(), "The output");
 }
@@ -155,16 +187,19 @@ void OutputStage::finish_same_scale(const int64_t* accumulators, int32_t* out, i
     const int64_t low = clip ? clip_low : INT64_MIN, high = clip ? clip_high : INT64_MAX;
     const uint64_t offset = static_cast<uint64_t>(int64_t{map.zero_point});
     for (int64_t i = 0; i < count; ++i)
-      out[i] = static_cast<int32_t>(std::clamp(static_cast<int64_t>(static_cast<uint64_t>(accumulators[i]) + offset), low, high));
+      out[i] = static_cast<int32_t>(
+          std::clamp(static_cast<int64_t>(static_cast<uint64_t>(accumulators[i]) + offset), low, high));
     return;
   }
-  if (rounding == Rounding::Natural && clip && table == Table::None && global.bias == 0 && global.scale < (1u << 31) && global.shift > 0 &&
-      global.shift < 62) {
+  if (rounding == Rounding::Natural && clip && table == Table::None && global.bias == 0 && global.scale < (1u << 31) &&
+      global.shift > 0 && global.shift < 62) {
     const int64_t scale = global.scale, half = int64_t{1} << (global.shift - 1);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t value = accumulators[i];
       if (value < INT32_MIN || value > INT32_MAX) out[i] = finish(value, 0);
-      else out[i] = static_cast<int32_t>(std::clamp(((value * scale + half) >> global.shift) + map.zero_point, clip_low, clip_high));
+      else
+        out[i] = static_cast<int32_t>(
+            std::clamp(((value * scale + half) >> global.shift) + map.zero_point, clip_low, clip_high));
     }
     return;
   }
@@ -174,7 +209,8 @@ void OutputStage::finish_same_scale(const int64_t* accumulators, int32_t* out, i
 Result<OutputStage> read_output_stage(Machine& machine) {
   Registers& r = machine.registers;
   OutputStage stage;
-  stage.shape = {static_cast<int>(r.parameter(Cmd::OFM_HEIGHT_M1)) + 1, static_cast<int>(r.parameter(Cmd::OFM_WIDTH_M1)) + 1,
+  stage.shape = {static_cast<int>(r.parameter(Cmd::OFM_HEIGHT_M1)) + 1,
+                 static_cast<int>(r.parameter(Cmd::OFM_WIDTH_M1)) + 1,
                  static_cast<int>(r.parameter(Cmd::OFM_DEPTH_M1)) + 1};
   stage.per_channel = r.bits(Cmd::OFM_PRECISION, 8, 1) == 0;
   uint32_t storage = 0;
@@ -183,7 +219,8 @@ Result<OutputStage> read_output_stage(Machine& machine) {
     stage.reverse = static_cast<int>(r.bits(Cmd::OFM_PRECISION, 9, 2));
     stage.transpose = static_cast<int>(r.bits(Cmd::OFM_PRECISION, 11, 3));
     if (storage == 1) return error("NPU_SET_OFM_PRECISION asks for 3x1 tiles, which nobody emits.");
-    if (stage.reverse != 0 && stage.transpose != 0) return error("NPU_SET_OFM_PRECISION asks for a transpose and a reverse.");
+    if (stage.reverse != 0 && stage.transpose != 0)
+      return error("NPU_SET_OFM_PRECISION asks for a transpose and a reverse.");
     uint32_t mode = r.bits(Cmd::OFM_SCALE, 13, 3);
     if (mode > 5) return error("NPU_SET_OFM_SCALE names rounding mode {}, which is not known.", mode);
     constexpr Rounding kModes[] = {Rounding::DoubleSymmetric, Rounding::Natural,        Rounding::DoubleAsymmetric,
@@ -205,8 +242,7 @@ Result<OutputStage> read_output_stage(Machine& machine) {
   } else {
     TRY_ASSIGN(stage.map, read_feature_map(r, machine.config.family, kOfmRegisters));
   }
-  if (!stage.per_channel)
-    stage.global = {0, r.payload(Cmd::OFM_SCALE), static_cast<int>(r.bits(Cmd::OFM_SCALE, 0, 6))};
+  if (!stage.per_channel) stage.global = {0, r.payload(Cmd::OFM_SCALE), static_cast<int>(r.bits(Cmd::OFM_SCALE, 0, 6))};
 
   uint32_t function = r.bits(Cmd::ACTIVATION, 0, 5);
   auto bound = [&](Cmd id) -> int64_t {
@@ -255,8 +291,8 @@ Result<void> write_output64(Machine& machine, const OutputStage& stage, const st
 }
 
 std::string describe(const FeatureMap& map, Shape3 shape) {
-  return fmt::format("{}{}[{},{},{}]{} r{}+{:#x} zp {}", map.type.is_signed ? 'i' : 'u', 8 * map.type.bytes, shape.h, shape.w, shape.c,
-                     map.bricks ? "b16" : "", map.region, map.base[0], map.zero_point);
+  return fmt::format("{}{}[{},{},{}]{} r{}+{:#x} zp {}", map.type.is_signed ? 'i' : 'u', 8 * map.type.bytes, shape.h,
+                     shape.w, shape.c, map.bricks ? "b16" : "", map.region, map.base[0], map.zero_point);
 }
 
 }  // namespace swoop::ethos

@@ -32,23 +32,24 @@ struct OutputStage {
   Table table = Table::None;
   bool table_signed = true;
   const std::byte* table_data = nullptr;  // in internal memory
-  int chain = -1;        // U85: index of a chain buffer instead of memory
-  bool discard = false;  // U85: nothing is written, the accumulators are kept
-  int reverse = 0;       // U85: 0 none, 1 height, 2 width, 3 channels
-  int transpose = 0;     // U85: activation_transpose
+  int chain = -1;                         // U85: index of a chain buffer instead of memory
+  bool discard = false;                   // U85: nothing is written, the accumulators are kept
+  int reverse = 0;                        // U85: 0 none, 1 height, 2 width, 3 channels
+  int transpose = 0;                      // U85: activation_transpose
 
   // Scale, zero point, clip, table.
   int32_t finish(int64_t accumulator, int channel) const {
     const ChannelScale& s = per_channel ? channels[static_cast<size_t>(channel)] : global;
-    return activate(scale_and_round(static_cast<int64_t>(static_cast<uint64_t>(accumulator) + static_cast<uint64_t>(s.bias)),
-                                    s.scale, s.shift, rounding, double_shift));
+    return activate(
+        scale_and_round(static_cast<int64_t>(static_cast<uint64_t>(accumulator) + static_cast<uint64_t>(s.bias)),
+                        s.scale, s.shift, rounding, double_shift));
   }
   // 64-bit output: scale and zero point only.
   int64_t finish64(int64_t accumulator, int channel) const {
     const ChannelScale& s = per_channel ? channels[static_cast<size_t>(channel)] : global;
     uint64_t scaled = static_cast<uint64_t>(
-        scale_and_round(static_cast<int64_t>(static_cast<uint64_t>(accumulator) + static_cast<uint64_t>(s.bias)), s.scale, s.shift,
-                        rounding, double_shift));
+        scale_and_round(static_cast<int64_t>(static_cast<uint64_t>(accumulator) + static_cast<uint64_t>(s.bias)),
+                        s.scale, s.shift, rounding, double_shift));
     return static_cast<int64_t>(scaled + static_cast<uint64_t>(int64_t{map.zero_point}));
   }
   int32_t activate(int64_t value) const;

@@ -28,7 +28,8 @@ void valid_taps(int start, int taps, int dilation, int low, int high, int& first
 }
 
 // One output pixel, all channels; the number of taps that are not padding.
-int pool_window(Pool mode, const Window& window, const PaddedInput<int32_t>& input, int y, int x, std::vector<int64_t>& sums) {
+int pool_window(Pool mode, const Window& window, const PaddedInput<int32_t>& input, int y, int x,
+                std::vector<int64_t>& sums) {
   const int top = y * window.stride_y, left = x * window.stride_x, c = window.output.c;
   int y0, y1, x0, x1;
   valid_taps(top, window.kernel_h, window.dilation_y, input.row_first, input.row_last, y0, y1);
@@ -51,7 +52,8 @@ int pool_window(Pool mode, const Window& window, const PaddedInput<int32_t>& inp
           break;
         case Pool::ArgmaxX:
         case Pool::ArgmaxY: {
-          // Position above value: the largest value wins, the first of equals. The output scale of 2^-16 keeps the position.
+          // Position above value: the largest value wins, the first of equals. The output scale of 2^-16 keeps the
+          // position.
           const int64_t position = mode == Pool::ArgmaxX ? kx : ky;
           for (int i = 0; i < c; ++i)
             if (sum[i] == INT64_MIN || from[i] > static_cast<int16_t>(sum[i] & 0xffff))
@@ -72,7 +74,8 @@ int pool_window(Pool mode, const Window& window, const PaddedInput<int32_t>& inp
 
 Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
   const Pool mode = static_cast<Pool>(mode_bits);
-  if (!machine.is_u85() && mode > Pool::ReduceSum) return error("NPU_OP_POOL names mode {}, which the core does not have.", mode_bits);
+  if (!machine.is_u85() && mode > Pool::ReduceSum)
+    return error("NPU_OP_POOL names mode {}, which the core does not have.", mode_bits);
   TRY_ASSIGN(Window window, read_window(machine));
   TRY_ASSIGN(OutputStage stage, read_output_stage(machine));
   TRY_ASSIGN(Accumulators accumulators, read_accumulators(machine, stage));
@@ -88,17 +91,19 @@ Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
   TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.config.family, kIfmRegisters));
   if (ifm.type.bytes > 4) return error("The pooling's input has 64-bit elements.");
   if (mode == Pool::ReduceSum ? window.kernel_h * window.kernel_w != 1 || c != 1 : window.input_depth != c)
-    return error("The pooling of {} channels into {} with a {} x {} kernel is not known.", window.input_depth, c, window.kernel_h,
-                 window.kernel_w);
+    return error("The pooling of {} channels into {} with a {} x {} kernel is not known.", window.input_depth, c,
+                 window.kernel_h, window.kernel_w);
   TRY(machine.spend(4 * static_cast<uint64_t>(window.output.h) * static_cast<uint64_t>(w) *
                     static_cast<uint64_t>(window.kernel_h) * static_cast<uint64_t>(window.kernel_w) *
                     static_cast<uint64_t>(window.input_depth)));
   TRY_ASSIGN(PaddedInput<int32_t> input, load_window<int32_t>(machine, window, ifm, ifm.zero_point, 0));
   if (machine.wants_summary)
-    machine.summary = fmt::format("mode {} {} -> {} kernel {}x{} stride {}x{}", mode_bits, describe(ifm, {input.h, input.w, input.c}),
-                                  describe(stage.map, stage.shape), window.kernel_h, window.kernel_w, window.stride_y, window.stride_x);
+    machine.summary = fmt::format("mode {} {} -> {} kernel {}x{} stride {}x{}", mode_bits,
+                                  describe(ifm, {input.h, input.w, input.c}), describe(stage.map, stage.shape),
+                                  window.kernel_h, window.kernel_w, window.stride_y, window.stride_x);
 
-  // The U55 divides by the taps that are not padding only when there is padding; otherwise the scale register holds the reciprocal.
+  // The U55 divides by the taps that are not padding only when there is padding; otherwise the scale register holds the
+  // reciprocal.
   const bool divides = mode == Pool::Average && (machine.is_u85() || window.padded());
   const bool plain = accumulators.plain();
   std::vector<int32_t> values(static_cast<size_t>(window.output.elements()));

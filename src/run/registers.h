@@ -1,5 +1,5 @@
-// The command table (registers.def) as an enum with names, codes and the bits that mean something, and the register file.
-// Why: one row per command is the only place that knows a code; a word without a row cannot be decoded.
+// The command table (registers.def) as an enum with names, codes and the bits that mean something, and the register
+// file. Why: one row per command is the only place that knows a code; a word without a row cannot be decoded.
 #pragma once
 
 #include <array>
@@ -25,9 +25,9 @@ constexpr size_t kCommandCount = static_cast<size_t>(Cmd::Count);
 struct CommandInfo {
   std::string_view name;  // "NPU_SET_IFM_BASE0"
   bool wide;
-  bool starts_work;       // NPU_OP_*
+  bool starts_work;  // NPU_OP_*
   uint16_t code;
-  uint64_t mask_u55;      // payload << 16 | parameter
+  uint64_t mask_u55;  // payload << 16 | parameter
   uint64_t mask_u85;
 
   uint64_t mask(NpuFamily family) const { return family == NpuFamily::U85 ? mask_u85 : mask_u55; }
@@ -38,7 +38,8 @@ const CommandInfo& command_info(Cmd id);
 // Row for a code, or nullptr.
 const CommandInfo* find_command(NpuFamily family, bool wide, uint16_t code, Cmd& id);
 
-// What the stream has set so far. Reading a register that was never set is remembered, and the operation that did it fails.
+// What the stream has set so far. Reading a register that was never set is remembered, and the operation that did it
+// fails.
 class Registers {
  public:
   void set(Cmd id, uint16_t parameter, uint32_t payload) {

@@ -1,7 +1,8 @@
-// An Ethos-U NPU in software: decodes the command stream that regor emits for U55, U65 and U85 and executes it bit for bit on host
-// memory. Why: every build is proved on the file that ships, without a board or a licensed simulator.
-// Invariants: a command, register bit or value that is not known is an Error that names it and its word, never ignored; nothing a
-// stream says can make the executor read or write outside its regions, run for ever or allocate without bound.
+// An Ethos-U NPU in software: decodes the command stream that regor emits for U55, U65 and U85 and executes it bit for
+// bit on host memory. Why: every build is proved on the file that ships, without a board or a licensed simulator.
+// Invariants: a command, register bit or value that is not known is an Error that names it and its word, never ignored;
+// nothing a stream says can make the executor read or write outside its regions, run for ever or allocate without
+// bound.
 #pragma once
 
 #include <array>
@@ -19,15 +20,17 @@
 
 namespace swoop {
 
-// ---- decoding ------------------------------------------------------------------------------------------------------------------
+// ---- decoding
+// ------------------------------------------------------------------------------------------------------------------
 
 // The NPU a stream was made for, from the configuration word of its driver payload.
 struct NpuConfig {
   NpuFamily family = NpuFamily::U55;
   int macs = 0;   // per cycle, all cores together
   int cores = 1;  // U65: 1 or 2. U85: weight decoders (1, 2 or 4)
-  uint32_t internal_bytes = 0;  // SHRAM of one core (U55, U65) or look-up table RAM (U85); look-up tables are its last 2 KiB
-  std::string name() const;     // "ethos-u55-128"
+  uint32_t internal_bytes =
+      0;  // SHRAM of one core (U55, U65) or look-up table RAM (U85); look-up tables are its last 2 KiB
+  std::string name() const;  // "ethos-u55-128"
 };
 
 struct DriverPayload {
@@ -39,10 +42,10 @@ struct DriverPayload {
 Result<DriverPayload> parse_payload(Bytes commands);
 
 struct NpuCommand {
-  uint32_t position = 0;   // word in the stream
-  uint8_t id = 0;          // row of the command table
+  uint32_t position = 0;  // word in the stream
+  uint8_t id = 0;         // row of the command table
   uint16_t parameter = 0;
-  uint32_t payload = 0;    // second word of a wide command
+  uint32_t payload = 0;  // second word of a wide command
 
   std::string_view name() const;  // "NPU_SET_IFM_BASE0"
 };
@@ -53,7 +56,8 @@ Result<std::vector<NpuCommand>> decode_commands(const DriverPayload& payload);
 // One line: "  123  NPU_SET_IFM_REGION   1".
 std::string to_text(const NpuCommand& command);
 
-// ---- executing -----------------------------------------------------------------------------------------------------------------
+// ---- executing
+// -----------------------------------------------------------------------------------------------------------------
 
 constexpr int kNpuRegionCount = 8;
 constexpr int kInternalRegion = -1;  // SHRAM / look-up table RAM, as a destination of a transfer
@@ -83,11 +87,11 @@ struct NpuRunCache;
 std::shared_ptr<NpuRunCache> make_run_cache();
 
 struct NpuRunOptions {
-  std::optional<NpuTarget> target;                // refuse a stream made for another NPU
-  uint64_t max_work = uint64_t{1} << 42;          // bound on multiply-accumulates plus elements touched
+  std::optional<NpuTarget> target;                  // refuse a stream made for another NPU
+  uint64_t max_work = uint64_t{1} << 42;            // bound on multiply-accumulates plus elements touched
   uint64_t scratch_fast_bytes = uint64_t{1} << 22;  // when the program does not record the size of its fast scratch
   NpuObserver* observer = nullptr;
-  std::shared_ptr<NpuRunCache> cache = {};        // shared by runs of one program
+  std::shared_ptr<NpuRunCache> cache = {};  // shared by runs of one program
 };
 
 // Runs the program once. inputs[i] holds the bytes of program.inputs[i]; outputs are resized to program.outputs[i].

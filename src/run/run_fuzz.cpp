@@ -5,7 +5,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace swoop;
   auto program = unpack({reinterpret_cast<const std::byte*>(data), size});
   if (!program) return 0;
-  constexpr uint64_t kMaxMemory = 1 << 22;  // scratch memory costs nothing to ask for; the fuzzer should spend its time elsewhere
+  constexpr uint64_t kMaxMemory =
+      1 << 22;  // scratch memory costs nothing to ask for; the fuzzer should spend its time elsewhere
   if (program->scratch_size > kMaxMemory) return 0;
   std::vector<Buffer> storage;
   for (const NpuTensor& tensor : program->inputs) {

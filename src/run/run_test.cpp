@@ -1,5 +1,5 @@
-// The NPU in software without Python: small programs with known results (test/data/npu), the decoder's refusals, and programs with
-// every single bit flipped, which must end in an error or in other numbers.
+// The NPU in software without Python: small programs with known results (test/data/npu), the decoder's refusals, and
+// programs with every single bit flipped, which must end in an error or in other numbers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,8 @@ struct Sample {
   std::vector<Bytes> inputs;
   Buffer expected;
 
-  explicit Sample(const std::string& name) : data(read(kFolder + "/" + name + ".in")), expected(read(kFolder + "/" + name + ".out")) {
+  explicit Sample(const std::string& name)
+      : data(read(kFolder + "/" + name + ".in")), expected(read(kFolder + "/" + name + ".out")) {
     auto unpacked = unpack(read(kFolder + "/" + name + ".blob"));
     EXPECT_TRUE(unpacked.has_value()) << unpacked.error().message;
     program = std::move(*unpacked);
@@ -60,7 +61,8 @@ struct Sample {
 
 // A payload with the given register commands.
 Buffer payload(uint32_t config, std::vector<uint32_t> stream) {
-  std::vector<uint32_t> words = {0x31504f43, 0x00100001, config, 0x10060000, 5, 5, 5, static_cast<uint32_t>(stream.size()) << 16 | 2};
+  std::vector<uint32_t> words = {0x31504f43, 0x00100001, config, 0x10060000,
+                                 5,          5,          5,      static_cast<uint32_t>(stream.size()) << 16 | 2};
   words.insert(words.end(), stream.begin(), stream.end());
   Buffer bytes;
   for (uint32_t word : words) append(bytes, word);
@@ -132,9 +134,11 @@ TEST(Decode, names_the_npu) {
 TEST(Decode, refuses_what_it_does_not_know_with_its_place) {
   EXPECT_EQ(decode_error(kU55x128, {0x0000010f, 0x000001ff}),
             "Word 1 of the command stream, 0x000001ff, is not a command of the Ethos-U55.");
-  EXPECT_EQ(decode_error(kU55x128, {0x0008010f}), "NPU_SET_IFM_REGION at word 0 has bits 0x8 set, which have no meaning there.");
+  EXPECT_EQ(decode_error(kU55x128, {0x0008010f}),
+            "NPU_SET_IFM_REGION at word 0 has bits 0x8 set, which have no meaning there.");
   EXPECT_EQ(decode_error(kU55x128, {0x00004000}), "The command stream ends inside NPU_SET_IFM_BASE0 at word 0.");
-  EXPECT_NE(decode_error(kU55x128, {0x00000007}).find("not a command"), std::string::npos);  // RESIZE is a command of the U85
+  EXPECT_NE(decode_error(kU55x128, {0x00000007}).find("not a command"),
+            std::string::npos);  // RESIZE is a command of the U85
   EXPECT_EQ(decode_error(kU85x256, {0x00000007}), "");
 }
 
@@ -190,7 +194,8 @@ TEST(Execute, a_missing_wait_is_an_error) {
   Sample sample("conv_ethos-u85-256");
   auto wide = [](uint32_t code, uint32_t value) { return std::pair{code | 1u << 14, value}; };
   auto stream = [&](bool waits) {
-    std::vector<uint32_t> words = {0x00000130, 0x00010131, 0x00010132};  // source region 0, destination region 1, size 1
+    std::vector<uint32_t> words = {0x00000130, 0x00010131,
+                                   0x00010132};  // source region 0, destination region 1, size 1
     for (auto [first, second] : {wide(48, 0), wide(49, 256), wide(50, 16)}) words.insert(words.end(), {first, second});
     words.push_back(0x00000010);
     if (waits) words.push_back(0x00000011);

@@ -1,6 +1,7 @@
-// Runs Ethos-U programs for the Python tests: `run_tool FOLDER [--repeat N]` executes every NAME.blob in the folder (the block format of
-// a .pte) on NAME.in (inputs one after the other) and writes NAME.out; one line per program says "NAME ok" or "NAME error: ...".
-// `run_tool --text BLOB` prints the commands, `run_tool --trace BLOB INPUTS` each operation as it is carried out.
+// Runs Ethos-U programs for the Python tests: `run_tool FOLDER [--repeat N]` executes every NAME.blob in the folder
+// (the block format of a .pte) on NAME.in (inputs one after the other) and writes NAME.out; one line per program says
+// "NAME ok" or "NAME error: ...". `run_tool --text BLOB` prints the commands, `run_tool --trace BLOB INPUTS` each
+// operation as it is carried out.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,7 +18,8 @@ class Printer : public NpuObserver {
  public:
   void on_step(const NpuStep& step, const std::array<Bytes, kNpuRegionCount>&) override {
     std::string writes;
-    for (const NpuRange& range : step.writes) writes += fmt::format(" r{}[{:#x},{:#x})", range.region, range.first, range.last);
+    for (const NpuRange& range : step.writes)
+      writes += fmt::format(" r{}[{:#x},{:#x})", range.region, range.first, range.last);
     fmt::print("{:6} {:<20} {} writes{}\n", step.position, step.operation.substr(7), step.summary, writes);
   }
 };
@@ -56,7 +58,8 @@ Result<void> run_one(const std::string& stem, int repeat, NpuObserver* observer)
     auto start = std::chrono::steady_clock::now();
     TRY(execute_npu(one.program, one.inputs, outputs, options));
     if (repeat > 1)
-      fmt::print("{:.2f} ms\n", std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+      fmt::print("{:.2f} ms\n",
+                 std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
   Buffer joined;
   for (const Buffer& output : outputs) append(joined, Bytes(output));
@@ -66,11 +69,13 @@ Result<void> run_one(const std::string& stem, int repeat, NpuObserver* observer)
 int run_folder(const std::string& folder, int repeat) {
   std::vector<std::string> stems;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().extension() == ".blob") stems.push_back((entry.path().parent_path() / entry.path().stem()).string());
+    if (entry.path().extension() == ".blob")
+      stems.push_back((entry.path().parent_path() / entry.path().stem()).string());
   std::sort(stems.begin(), stems.end());
   for (const std::string& stem : stems) {
     Result<void> done = run_one(stem, repeat, nullptr);
-    fmt::print("{} {}\n", std::filesystem::path(stem).filename().string(), done ? "ok" : "error: " + done.error().message);
+    fmt::print("{} {}\n", std::filesystem::path(stem).filename().string(),
+               done ? "ok" : "error: " + done.error().message);
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-// NPU_OP_DMA_START: copies between regions and into the internal memory; in two and three dimensions, and on the U85 by index.
+// NPU_OP_DMA_START: copies between regions and into the internal memory; in two and three dimensions, and on the U85 by
+// index.
 #include "run/machine.h"
 
 namespace swoop::ethos {
@@ -40,7 +41,8 @@ Result<void> run_transfer(Machine& machine) {
   const uint32_t source_mode = r.bits(Cmd::DMA0_SRC_REGION, 9, 2);
   const uint32_t dimensions = machine.is_u85() ? source_mode : r.bits(Cmd::DMA0_DST_REGION, 9, 2);
   if (dimensions > 2) return error("The transfer has stride mode {}, which is not known.", dimensions);
-  if (!machine.is_u85() && source_mode != 0) return error("The transfer reads in {} dimensions, which nobody emits.", source_mode + 1);
+  if (!machine.is_u85() && source_mode != 0)
+    return error("The transfer reads in {} dimensions, which nobody emits.", source_mode + 1);
   if (from.indexed && to.indexed) return error("The transfer is indexed on both sides.");
   if (machine.is_u85()) {
     size0 = r.parameter(Cmd::DMA0_SIZE0);
@@ -62,10 +64,12 @@ Result<void> run_transfer(Machine& machine) {
     }
   }
   TRY(machine.check_registers());
-  if (size0 < 1 || size1 < 1 || length < 1) return error("The transfer moves {} x {} x {} bytes.", size1, size0, length);
+  if (size0 < 1 || size1 < 1 || length < 1)
+    return error("The transfer moves {} x {} x {} bytes.", size1, size0, length);
 
   if (to.region == kInternalRegion && (to.base % 16 != 0 || length % 16 != 0))
-    return error("The transfer puts {} bytes at byte {} of the internal memory, which takes multiples of 16.", length, to.base);
+    return error("The transfer puts {} bytes at byte {} of the internal memory, which takes multiples of 16.", length,
+                 to.base);
 
   int index_region = 0;
   int64_t index_base = 0, index_skip = 0, index_max = 0;
@@ -79,8 +83,9 @@ Result<void> run_transfer(Machine& machine) {
     if (index_base % 4 != 0) return error("The transfer's indices lie at byte {}.", index_base);
   }
   if (machine.wants_summary)
-    machine.summary = fmt::format("{}+{:#x} -> {}+{:#x} {} x {} x {} bytes{}", Memory::region_name(from.region), from.base,
-                                  Memory::region_name(to.region), to.base, size1, size0, length, indexed ? " by index" : "");
+    machine.summary =
+        fmt::format("{}+{:#x} -> {}+{:#x} {} x {} x {} bytes{}", Memory::region_name(from.region), from.base,
+                    Memory::region_name(to.region), to.base, size1, size0, length, indexed ? " by index" : "");
   for (int64_t i1 = 0; i1 < size1; ++i1)
     for (int64_t i0 = 0; i0 < size0; ++i0) {
       TRY(machine.spend(static_cast<uint64_t>(length) / 16 + 1));
@@ -90,7 +95,8 @@ Result<void> run_transfer(Machine& machine) {
         int64_t at = offset(index_base + 4 * (i1 * size0 + i0), i1, index_skip);
         TRY_ASSIGN(const std::byte* bytes, machine.memory.readable(index_region, at, 4, "The transfer's index"));
         int64_t index = load<int32_t>(bytes);
-        if (index < 0 || index > index_max) return error("The transfer's index {} is outside 0 to {}.", index, index_max);
+        if (index < 0 || index > index_max)
+          return error("The transfer's index {} is outside 0 to {}.", index, index_max);
         (from.indexed ? source_step : destination_step) = index;
       }
       TRY(machine.memory.copy(from.region, offset(source, source_step, from.stride0), to.region,

@@ -16,7 +16,8 @@ class Positions {
   void add(int out, int y, int x, int in, int out_limit) {
     bool inside = in < order_.in && out < out_limit && out < order_.out;
     values_.push_back(
-        inside ? static_cast<int32_t>(((int64_t{out} * order_.kernel_h + y) * order_.kernel_w + x) * order_.in + in) : -1);
+        inside ? static_cast<int32_t>(((int64_t{out} * order_.kernel_h + y) * order_.kernel_w + x) * order_.in + in)
+               : -1);
   }
   void pad(int64_t count) { values_.insert(values_.end(), static_cast<size_t>(count), -1); }
   std::vector<int32_t> take() { return std::move(values_); }
@@ -29,15 +30,20 @@ class Positions {
 }  // namespace
 
 uint64_t padded_weights(const WeightOrder& order) {
-  constexpr uint64_t kInputBlock = 128, kTapRound = 16, kSubKernel = 4;  // the largest block, tap group and the smallest sub-kernel
+  constexpr uint64_t kInputBlock = 128, kTapRound = 16,
+                     kSubKernel = 4;  // the largest block, tap group and the smallest sub-kernel
   auto blocks = [](int value, uint64_t step) { return (static_cast<uint64_t>(value) + step - 1) / step; };
-  const uint64_t block = static_cast<uint64_t>(order.block_depth), micro = static_cast<uint64_t>(order.microblock_depth);
-  const uint64_t outputs = blocks(order.out, block) * ((block + micro - 1) / micro) * micro * static_cast<uint64_t>(order.streams);
+  const uint64_t block = static_cast<uint64_t>(order.block_depth),
+                 micro = static_cast<uint64_t>(order.microblock_depth);
+  const uint64_t outputs =
+      blocks(order.out, block) * ((block + micro - 1) / micro) * micro * static_cast<uint64_t>(order.streams);
   const uint64_t taps = static_cast<uint64_t>(order.kernel_h) * static_cast<uint64_t>(order.kernel_w) +
                         blocks(order.kernel_h, kSubKernel) * blocks(order.kernel_w, kSubKernel) * kTapRound;
   const uint64_t inputs = order.depthwise ? 2 : blocks(order.in, kInputBlock) * kInputBlock;
-  constexpr uint64_t kFactor = uint64_t{1} << 20;  // each factor is below 2^21 + 2^20 * 16, so that the product of two fits
-  return outputs < kFactor * 64 && taps < kFactor * 16 && outputs * taps < kFactor << 20 ? outputs * taps * inputs : UINT64_MAX;
+  constexpr uint64_t kFactor = uint64_t{1}
+                               << 20;  // each factor is below 2^21 + 2^20 * 16, so that the product of two fits
+  return outputs < kFactor * 64 && taps < kFactor * 16 && outputs * taps < kFactor << 20 ? outputs * taps * inputs
+                                                                                         : UINT64_MAX;
 }
 
 Result<std::vector<int32_t>> weight_positions_u55(const WeightOrder& order, int stream) {
@@ -54,7 +60,7 @@ Result<std::vector<int32_t>> weight_positions_u55(const WeightOrder& order, int 
   for (int block = 0; block < outputs; block += output_block) {
     const int block_outputs = std::min(output_block, outputs - block);
     for (int in = 0; in < (order.depthwise ? 1 : order.in); in += input_block) {
-      int block_inputs = order.depthwise            ? kInputMicroblock
+      int block_inputs = order.depthwise           ? kInputMicroblock
                          : order.part_kernel_first ? std::min(input_block, order.in - in)
                                                    : input_block;
       for (int sub_y = 0; sub_y < order.kernel_h; sub_y += decompose_y) {
@@ -62,7 +68,8 @@ Result<std::vector<int32_t>> weight_positions_u55(const WeightOrder& order, int 
         for (int sub_x = 0; sub_x < order.kernel_w; sub_x += decompose_x) {
           const int sub_w = std::min(order.kernel_w - sub_x, decompose_x);
           const int taps = round_up(sub_w * sub_h, tap_round);
-          const int outer = order.part_kernel_first ? block_inputs : 1, inner = order.part_kernel_first ? 1 : block_inputs;
+          const int outer = order.part_kernel_first ? block_inputs : 1,
+                    inner = order.part_kernel_first ? 1 : block_inputs;
           for (int in_outer = 0; in_outer < outer; in_outer += kInputMicroblock)
             for (int micro = 0; micro < block_outputs; micro += order.microblock_depth)
               for (int tap = 0; tap < taps; ++tap) {
@@ -72,7 +79,9 @@ Result<std::vector<int32_t>> weight_positions_u55(const WeightOrder& order, int 
                     for (int i = 0; i < (order.depthwise ? 1 : kInputMicroblock); ++i) {
                       int out = block + micro + z;
                       if (y >= sub_h || out >= outputs) positions.pad(1);
-                      else positions.add(out * order.streams + stream, sub_y + y, sub_x + x, in + in_outer + in_inner + i, order.out);
+                      else
+                        positions.add(out * order.streams + stream, sub_y + y, sub_x + x, in + in_outer + in_inner + i,
+                                      order.out);
                     }
               }
         }
@@ -87,7 +96,8 @@ Result<std::vector<int32_t>> weight_positions_u85(const WeightOrder& order, int 
   const bool wide = order.input_bytes == 2;
   int input_block = 64;  // depth of input blocks; see the block configuration of the U85 in regor
   if (order.part_kernel_first) input_block = 16;
-  else if (order.input_bytes == 4 || (order.macs <= 256 && order.microblock_depth == 16 && !order.sparse)) input_block = 32;
+  else if (order.input_bytes == 4 || (order.macs <= 256 && order.microblock_depth == 16 && !order.sparse))
+    input_block = 32;
   else if (order.sparse && order.input_bytes == 1) input_block = 128;
   int tap_round = 1, input_micro = input_block, stride_y = 1, stride_x = 1;
   if (order.depthwise) {
@@ -105,7 +115,8 @@ Result<std::vector<int32_t>> weight_positions_u85(const WeightOrder& order, int 
   const int depthwise_padding = !wide && order.macs <= 256 ? 0 : order.macs <= 512 ? 2 : 6;
   const int inner_step = order.depthwise ? 1 : order.sparse ? 16 : 8;
   if (order.microblock_depth % (kInterleave * order.streams) != 0)
-    return error("Microblocks of {} channels cannot be shared by {} weight decoders.", order.microblock_depth, order.streams);
+    return error("Microblocks of {} channels cannot be shared by {} weight decoders.", order.microblock_depth,
+                 order.streams);
   Positions positions(order);
   int direction = 1;  // input blocks are walked forwards and backwards in turn
   int in = 0;
@@ -143,8 +154,8 @@ Result<std::vector<int32_t>> weight_positions_u85(const WeightOrder& order, int 
                 }
               }
               if (taps_left > 0)
-                positions.pad(int64_t{taps_left + (order.depthwise ? depthwise_padding : 0)} * input_micro * order.microblock_depth /
-                              order.streams);
+                positions.pad(int64_t{taps_left + (order.depthwise ? depthwise_padding : 0)} * input_micro *
+                              order.microblock_depth / order.streams);
             }
         }
       }

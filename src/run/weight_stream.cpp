@@ -70,8 +70,8 @@ struct Chunk {
 };
 
 // Reads the slice's weight values and the lengths of its zero runs.
-Result<void> read_slice(BitReader& bits, const Slice& slice, int weight_bits, bool uncompressed, std::vector<int>& values,
-                        std::vector<int>& runs) {
+Result<void> read_slice(BitReader& bits, const Slice& slice, int weight_bits, bool uncompressed,
+                        std::vector<int>& values, std::vector<int>& runs) {
   const bool zero_runs = slice.zero_divisor != kZeroRunsOff;
   const int weight_count = slice.weights, run_count = weight_count + (slice.new_palette ? 1 : 0);
   values.assign(static_cast<size_t>(weight_count), 0);
@@ -121,11 +121,13 @@ Result<void> read_slice(BitReader& bits, const Slice& slice, int weight_bits, bo
     if (earlier_weights.active)
       for (int i = 0; i < earlier_weights.count && weight_done < weight_count; ++i)
         values[static_cast<size_t>(weight_done++)] =
-            (earlier_weights.quotients[static_cast<size_t>(i)] << weight_bits) + static_cast<int>(bits.get(weight_bits));
+            (earlier_weights.quotients[static_cast<size_t>(i)] << weight_bits) +
+            static_cast<int>(bits.get(weight_bits));
     if (earlier_zeros.active)
       for (int i = 0; i < earlier_zeros.count && run_done < run_count; ++i)
-        runs[static_cast<size_t>(run_done++)] = (earlier_zeros.quotients[static_cast<size_t>(i)] << slice.zero_divisor) +
-                                                static_cast<int>(bits.get(static_cast<int>(slice.zero_divisor)));
+        runs[static_cast<size_t>(run_done++)] =
+            (earlier_zeros.quotients[static_cast<size_t>(i)] << slice.zero_divisor) +
+            static_cast<int>(bits.get(static_cast<int>(slice.zero_divisor)));
     earlier_weights = weights;
     earlier_zeros = zeros;
     if (bits.overrun()) return error("The weight stream ends inside a slice.");
@@ -160,10 +162,12 @@ Result<std::vector<int16_t>> decode_weight_stream(Bytes stream, uint64_t limit) 
       palette.size = static_cast<int>(bits.get(5));
       if (palette.size > 0) ++palette.size;
       palette.bits = static_cast<int>(bits.get(3)) + 2;
-      for (int i = 0; i < palette.size; ++i) palette.values[static_cast<size_t>(i)] = static_cast<int>(bits.get(palette.bits));
+      for (int i = 0; i < palette.size; ++i)
+        palette.values[static_cast<size_t>(i)] = static_cast<int>(bits.get(palette.bits));
     }
     const bool uncompressed = slice.weight_divisor == kUncompressed;
-    if (slice.weight_divisor == 6) return error("The weight stream has a slice with weight code 6, which is not known.");
+    if (slice.weight_divisor == 6)
+      return error("The weight stream has a slice with weight code 6, which is not known.");
     int weight_bits = static_cast<int>(slice.weight_divisor);
     if (uncompressed) {
       weight_bits = palette.bits;
@@ -181,9 +185,11 @@ Result<std::vector<int16_t>> decode_weight_stream(Bytes stream, uint64_t limit) 
     size_t run_at = 0;
     if (zero_runs && slice.new_palette) out.insert(out.end(), static_cast<size_t>(runs[run_at++]), int16_t{0});
     for (int value : values) {
-      int folded = value < palette.size ? palette.values[static_cast<size_t>(value)] : value - palette.size + palette.direct_offset;
+      int folded = value < palette.size ? palette.values[static_cast<size_t>(value)]
+                                        : value - palette.size + palette.direct_offset;
       int magnitude = folded >> 1;
-      if (magnitude > 255) return error("The weight stream holds the weight {}, which has more than 9 bits.", magnitude);
+      if (magnitude > 255)
+        return error("The weight stream holds the weight {}, which has more than 9 bits.", magnitude);
       out.push_back(static_cast<int16_t>((folded & 1) != 0 ? -magnitude : magnitude));
       if (zero_runs) out.insert(out.end(), static_cast<size_t>(runs[run_at++]), int16_t{0});
     }

@@ -21,7 +21,8 @@ constexpr StreamRegisters kWeightStreams[] = {{Cmd::WEIGHT_BASE, Cmd::WEIGHT_LEN
                                               {Cmd::WEIGHT1_BASE, Cmd::WEIGHT1_LENGTH},
                                               {Cmd::WEIGHT2_BASE, Cmd::WEIGHT2_LENGTH},
                                               {Cmd::WEIGHT3_BASE, Cmd::WEIGHT3_LENGTH}};
-constexpr StreamRegisters kScaleStreams[] = {{Cmd::SCALE_BASE, Cmd::SCALE_LENGTH}, {Cmd::SCALE1_BASE, Cmd::SCALE1_LENGTH}};
+constexpr StreamRegisters kScaleStreams[] = {{Cmd::SCALE_BASE, Cmd::SCALE_LENGTH},
+                                             {Cmd::SCALE1_BASE, Cmd::SCALE1_LENGTH}};
 
 Result<Bytes> read_stream(Machine& machine, Cmd region, StreamRegisters names, const char* what) {
   Registers& r = machine.registers;
@@ -67,7 +68,10 @@ WeightOrder read_order(Machine& machine, const Window& window, bool depthwise) {
 // A fast stream holds what several decoders would read, block by block in turn.
 Result<std::vector<int32_t>> interleave_fast(const WeightOrder& order) {
   const bool wide = order.input_bytes == 2;
-  const int input_block = order.part_kernel_first ? 16 : order.sparse && !wide ? 128 : order.macs <= 256 && order.microblock_depth == 16 && !order.sparse ? 32 : 64;
+  const int input_block = order.part_kernel_first                                              ? 16
+                          : order.sparse && !wide                                              ? 128
+                          : order.macs <= 256 && order.microblock_depth == 16 && !order.sparse ? 32
+                                                                                               : 64;
   const int input_micro = order.part_kernel_first && wide && !order.sparse ? 8 : input_block;
   const int taps = order.part_kernel_first ? (!wide && !order.sparse ? 5 : 10) : 1;
   const size_t block = static_cast<size_t>(order.microblock_depth * input_micro * taps / order.streams);
@@ -94,10 +98,11 @@ Result<std::vector<int32_t>> interleave_fast(const WeightOrder& order) {
 Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Window& window, bool depthwise) {
   const WeightOrder order = read_order(machine, window, depthwise);
   TRY(machine.check_registers());
-  const uint64_t needed = static_cast<uint64_t>(order.out) * static_cast<uint64_t>(order.kernel_h) *
-                          static_cast<uint64_t>(order.kernel_w);
+  const uint64_t needed =
+      static_cast<uint64_t>(order.out) * static_cast<uint64_t>(order.kernel_h) * static_cast<uint64_t>(order.kernel_w);
   if (needed > kMaxWeights || needed * static_cast<uint64_t>(order.in) > kMaxWeights)
-    return error("The operation has too many weights ({} x {} x {} x {}).", order.out, order.kernel_h, order.kernel_w, order.in);
+    return error("The operation has too many weights ({} x {} x {} x {}).", order.out, order.kernel_h, order.kernel_w,
+                 order.in);
 
   std::vector<Bytes> streams;
   uint64_t hash = 0;
@@ -111,10 +116,10 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
     ((key = key * 0x100000001b3ull + static_cast<uint64_t>(fields)), ...);
     return key;
   };
-  const std::array<uint64_t, 4> key = {
-      hash, pack(order.out, order.kernel_h, order.kernel_w, order.in),
-      pack(order.depthwise, order.part_kernel_first, order.input_bytes, order.dilation_y, order.dilation_x, order.stride_y, order.stride_x),
-      pack(order.block_depth, order.microblock_depth, order.sparse, order.fast)};
+  const std::array<uint64_t, 4> key = {hash, pack(order.out, order.kernel_h, order.kernel_w, order.in),
+                                       pack(order.depthwise, order.part_kernel_first, order.input_bytes,
+                                            order.dilation_y, order.dilation_x, order.stride_y, order.stride_x),
+                                       pack(order.block_depth, order.microblock_depth, order.sparse, order.fast)};
   if (auto found = machine.cache->weights.find(key); found != machine.cache->weights.end()) return found->second;
 
   auto weights = std::make_shared<Weights>();
@@ -122,17 +127,20 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
   weights->values.assign(needed * static_cast<uint64_t>(order.in), 0);
   TRY(machine.spend_elements(static_cast<int64_t>(weights->values.size())));
   const uint64_t padded = padded_weights(order);
-  if (padded > 2 * kMaxWeights) return error("The weights fill {} places with their padding, which is too many.", padded);
+  if (padded > 2 * kMaxWeights)
+    return error("The weights fill {} places with their padding, which is too many.", padded);
   TRY(machine.spend_elements(static_cast<int64_t>(padded)));
   for (size_t i = 0; i < streams.size(); ++i) {
     auto positions = order.fast         ? interleave_fast(order)
                      : machine.is_u85() ? weight_positions_u85(order, static_cast<int>(i))
                                         : weight_positions_u55(order, static_cast<int>(i));
     if (!positions) return positions.error();
-    auto decoded = order.fast ? decode_fast_stream(streams[i], positions->size()) : decode_weight_stream(streams[i], positions->size());
+    auto decoded = order.fast ? decode_fast_stream(streams[i], positions->size())
+                              : decode_weight_stream(streams[i], positions->size());
     if (!decoded) return decoded.error();
     if (decoded->size() != positions->size()) {
-      bool harmless = streams[i].empty() && std::all_of(positions->begin(), positions->end(), [](int32_t p) { return p < 0; });
+      bool harmless =
+          streams[i].empty() && std::all_of(positions->begin(), positions->end(), [](int32_t p) { return p < 0; });
       if (!harmless)
         return error("The weight stream holds {} weights; the operation reads {}.", decoded->size(), positions->size());
       continue;
@@ -140,7 +148,8 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
     for (size_t w = 0; w < decoded->size(); ++w)
       if ((*positions)[w] >= 0) weights->values[static_cast<size_t>((*positions)[w])] = (*decoded)[w];
   }
-  if (!depthwise) weights->packed = pack_weights(weights->values.data(), order.out, order.kernel_h * order.kernel_w * order.in);
+  if (!depthwise)
+    weights->packed = pack_weights(weights->values.data(), order.out, order.kernel_h * order.kernel_w * order.in);
   NpuRunCache& cache = *machine.cache;
   if (cache.values + weights->values.size() > kMaxCachedWeights) cache = {};
   cache.values += weights->values.size();

@@ -1,5 +1,5 @@
-// Compressed weights and scales, back to plain arrays. The bit formats are those of regor's encoders (mlw_codec, weight encoders);
-// the order in which the hardware wants the weights is undone here too.
+// Compressed weights and scales, back to plain arrays. The bit formats are those of regor's encoders (mlw_codec, weight
+// encoders); the order in which the hardware wants the weights is undone here too.
 #pragma once
 
 #include "run/machine.h"
@@ -24,9 +24,9 @@ struct WeightOrder {
   int block_depth = 0;             // of the output, from NPU_SET_OFM_BLK_DEPTH_M1
   int microblock_depth = 8;        // of the output
   int streams = 1;
-  int macs = 0;                    // U85
-  bool sparse = false;             // U85
-  bool fast = false;               // U85
+  int macs = 0;         // U85
+  bool sparse = false;  // U85
+  bool fast = false;    // U85
 };
 
 // Lists, in the order of stream `stream`, the index of every weight in the array, or -1 for padding. U55 and U65.

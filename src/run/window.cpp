@@ -24,22 +24,25 @@ Result<Window> read_window(Machine& machine) {
   uint32_t upscale = r.bits(Cmd::IFM_UPSCALE, 0, 2);
   if (upscale > 2) return error("NPU_SET_IFM_UPSCALE names mode {}, which is not known.", upscale);
   window.upscale = static_cast<Upscale>(upscale);
-  window.output = {static_cast<int>(r.parameter(Cmd::OFM_HEIGHT_M1)) + 1, static_cast<int>(r.parameter(Cmd::OFM_WIDTH_M1)) + 1,
+  window.output = {static_cast<int>(r.parameter(Cmd::OFM_HEIGHT_M1)) + 1,
+                   static_cast<int>(r.parameter(Cmd::OFM_WIDTH_M1)) + 1,
                    static_cast<int>(r.parameter(Cmd::OFM_DEPTH_M1)) + 1};
   window.input_depth = static_cast<int>(r.parameter(Cmd::IFM_DEPTH_M1)) + 1;
   TRY(machine.check_registers());
   if (window.padded_h() - window.top - window.bottom < 1 || window.padded_w() - window.left - window.right < 1)
-    return error("The padding ({}, {}, {}, {}) leaves nothing of the input.", window.top, window.left, window.bottom, window.right);
+    return error("The padding ({}, {}, {}, {}) leaves nothing of the input.", window.top, window.left, window.bottom,
+                 window.right);
   int64_t input = int64_t{window.padded_h()} * window.padded_w();
   if (input > kMaxElements || input * window.input_depth > kMaxElements || window.output.elements() > kMaxElements ||
       int64_t{window.output.h} * window.output.w > kMaxElements)
-    return error("The operation's feature maps ({} x {} x {} to {} x {} x {}) are too large.", window.padded_h(), window.padded_w(),
-                 window.input_depth, window.output.h, window.output.w, window.output.c);
+    return error("The operation's feature maps ({} x {} x {} to {} x {} x {}) are too large.", window.padded_h(),
+                 window.padded_w(), window.input_depth, window.output.h, window.output.w, window.output.c);
   return window;
 }
 
 template <typename T>
-Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const FeatureMap& map, int subtract, T fill) {
+Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const FeatureMap& map, int subtract,
+                                   T fill) {
   PaddedInput<T> input;
   input.h = window.padded_h();
   input.w = window.padded_w();
@@ -61,7 +64,8 @@ Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const
   // Upscaling doubles both directions: each element twice, or with zeros between.
   Shape3 small{(inner_h + 1) / 2, (inner_w + 1) / 2, input.c};
   std::vector<T> values(static_cast<size_t>(small.elements()));
-  TRY(load_feature_map(machine.memory, map, small, subtract, values.data(), int64_t{small.w} * small.c, small.c, "The input"));
+  TRY(load_feature_map(machine.memory, map, small, subtract, values.data(), int64_t{small.w} * small.c, small.c,
+                       "The input"));
   for (int y = 0; y < inner_h; ++y)
     for (int x = 0; x < inner_w; ++x) {
       T* to = inner + y * row + int64_t{x} * input.c;

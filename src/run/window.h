@@ -1,5 +1,5 @@
-// The sliding window of convolution, depthwise and pooling: kernel, stride, padding, upscaling; and the input as a dense array with its
-// padding around it.
+// The sliding window of convolution, depthwise and pooling: kernel, stride, padding, upscaling; and the input as a
+// dense array with its padding around it.
 #pragma once
 
 #include "run/machine.h"
@@ -9,13 +9,13 @@ namespace swoop::ethos {
 enum class Upscale { None, Nearest, Zeros };
 
 struct Window {
-  int kernel_h = 1, kernel_w = 1;      // taps
+  int kernel_h = 1, kernel_w = 1;  // taps
   int dilation_y = 1, dilation_x = 1;
   int stride_y = 1, stride_x = 1;
   int top = 0, left = 0, bottom = 0, right = 0;
   bool part_kernel_first = false;
   Upscale upscale = Upscale::None;
-  Shape3 output;                       // height, width, depth of the output
+  Shape3 output;  // height, width, depth of the output
   int input_depth = 1;
 
   int reach_y() const { return (kernel_h - 1) * dilation_y + 1; }
