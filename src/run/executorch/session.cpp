@@ -196,7 +196,27 @@ class Session final : public ProgramRunner {
     method_.emplace(std::move(*method));
     for (size_t i = 0; i < meta->num_inputs(); ++i) TRY(add_port(inputs_, meta->input_tensor_meta(i), "input"));
     for (size_t i = 0; i < meta->num_outputs(); ++i) TRY(add_port(outputs_, meta->output_tensor_meta(i), "output"));
+    name_inputs(*meta);
     return {};
+  }
+
+  // The runtime's metadata names buffers ("attributes") and not inputs. A named input is an attribute that is the
+  // input's tensor.
+  void name_inputs(const et::MethodMeta& meta) {
+    for (size_t a = 0; a < meta.num_attributes(); ++a) {
+      auto info = meta.attribute_tensor_meta(a);
+      if (!info.ok()) continue;
+      auto attribute = method_->get_attribute(info->name());
+      for (size_t i = 0; attribute.ok() && i < inputs_.size(); ++i)
+        if (input_tensor(i) == attribute->unsafeGetTensorImpl()) inputs_[i].name = info->name();
+    }
+  }
+
+  const executorch::aten::TensorImpl* input_tensor(size_t index) const {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // no other call tells which tensor an input is
+    return method_->get_input(index).toTensor().unsafeGetTensorImpl();
+#pragma GCC diagnostic pop
   }
 
   static Result<void> add_port(std::vector<RunTensor>& ports, const et::Result<et::TensorInfo>& info,
@@ -204,7 +224,6 @@ class Session final : public ProgramRunner {
     if (!info.ok())
       return error("The program has an {} that is no tensor; only tensors can be given and returned here.", kind);
     RunTensor port;
-    port.name = info->name();
     port.dtype = type_name(static_cast<int>(info->scalar_type()));
     port.shape.assign(info->sizes().begin(), info->sizes().end());
     ports.push_back(std::move(port));
