@@ -67,6 +67,10 @@ Result<void> Lowering::run() {
     const Node& node = graph_.node(id);
     if (is_part_of_slice(node)) continue;
     b.set_location(node.name);
+    if (node.op == Op::Cond) {
+      TRY(cond(node));
+      continue;
+    }
     b.set_name(graph_.value(node.outputs[0]).name);
     TRY_ASSIGN(Id result, lower_node(node));
     CHECK(b.shape(result) == tosa_shape(out(node).shape), "{} lowers to another shape than {}", node.name, to_text(out(node)));
@@ -81,6 +85,21 @@ Result<void> Lowering::run() {
     given.push_back(id);
     b.output(id);
   }
+  return {};
+}
+
+// Each branch is a region of the program of its own.
+Result<void> Lowering::cond(const Node& n) {
+  tosa::RegionId branches[2];
+  for (size_t i = 0; i < 2; ++i) {
+    Lowering branch(*n.bodies[i], program_, fmt::format("{}_{}", n.name, i == 0 ? "then" : "else"));
+    TRY(branch.run());
+    branches[i] = branch.region_id();
+  }
+  std::vector<Id> operands;
+  for (size_t i = 1; i < n.inputs.size(); ++i) operands.push_back(operand(n.inputs[i]));
+  std::vector<Id> results = b.cond_if(b.reshape(operand(n.inputs[0]), {1}), operands, branches[0], branches[1]);
+  for (size_t i = 0; i < results.size(); ++i) tensors_[n.outputs[i]] = results[i];
   return {};
 }
 

@@ -30,6 +30,7 @@ class Lowering {
   using Id = tosa::TensorId;
 
   Result<Id> lower_node(const Node& n);
+  Result<void> cond(const Node& n);
 
   // -- conv.cpp
   Result<Id> conv(const Node& n);

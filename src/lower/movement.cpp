@@ -1,11 +1,51 @@
 #include <algorithm>
 
+#include <algorithm>
+
 #include "lower/lowering.h"
 
 namespace swoop {
 
 namespace {
+
 std::vector<int32_t> narrow_ints(const Ints& values) { return {values.begin(), values.end()}; }
+
+// Dims that stay side by side as one, and none of size 1: regor unrolls what has more than four.
+struct Squeezed {
+  tosa::Shape shape;
+  std::vector<int32_t> perm;
+};
+Squeezed squeeze(const Shape& shape, const Ints& perm) {
+  std::vector<std::pair<int64_t, int64_t>> runs;  // first dim of each run and its size, in the result's order
+  int64_t next = -1;
+  for (int64_t axis : perm) {
+    int64_t size = shape[static_cast<size_t>(axis)];
+    if (size == 1) continue;
+    while (next >= 0 && next < static_cast<int64_t>(shape.size()) && shape[static_cast<size_t>(next)] == 1) ++next;
+    if (next == axis) runs.back().second *= size;
+    else runs.emplace_back(axis, size);
+    next = axis + 1;
+  }
+  std::vector<size_t> order(runs.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return runs[a].first < runs[b].first; });
+  Squeezed squeezed;
+  squeezed.perm.resize(runs.size());
+  for (size_t place = 0; place < order.size(); ++place) {
+    squeezed.shape.push_back(static_cast<int32_t>(runs[order[place]].second));
+    squeezed.perm[order[place]] = static_cast<int32_t>(place);
+  }
+  return squeezed;
+}
+
+constexpr int kMostDims = 4;
+
+// [before, axis, behind]
+tosa::Shape around(const Shape& shape, int64_t axis) {
+  auto at = shape.begin() + axis;
+  return {static_cast<int32_t>(element_count(Shape(shape.begin(), at))), static_cast<int32_t>(*at), static_cast<int32_t>(element_count(Shape(at + 1, shape.end())))};
+}
+
 }  // namespace
 
 // A slice that only slices read is part of them: one TOSA slice cuts all axes at once, and the compiler behind it reads through one
@@ -35,7 +75,12 @@ Result<tosa::TensorId> Lowering::movement(const Node& n) {
   const Type& from = in(n, 0);
   if (from.quant != out(n).quant && n.op != Op::Concat) return cannot(n, "it moves data and requantizes it at once");
   if (n.op == Op::Reshape) return b.reshape(x, tosa_shape(out(n).shape));
-  if (n.op == Op::Transpose) return b.transpose(x, narrow_ints(n.ints(Key::Perm)));
+  if (n.op == Op::Transpose) {
+    if (from.rank() <= kMostDims) return b.transpose(x, narrow_ints(n.ints(Key::Perm)));
+    Squeezed squeezed = squeeze(from.shape, n.ints(Key::Perm));
+    if (squeezed.perm.size() < 2) return b.reshape(x, tosa_shape(out(n).shape));
+    return b.reshape(b.transpose(b.reshape(x, squeezed.shape), squeezed.perm), tosa_shape(out(n).shape));
+  }
   if (n.op == Op::Repeat) return b.tile(x, narrow_ints(n.ints(Key::Multiples)));
   if (n.op == Op::Flip) {
     if (n.ints(Key::Axes).size() != 1) return cannot(n, "it flips several axes");
@@ -43,10 +88,13 @@ Result<tosa::TensorId> Lowering::movement(const Node& n) {
   }
   if (n.op == Op::Concat) {
     std::vector<Id> parts;
+    bool many = out(n).rank() > kMostDims;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       if (in(n, i).quant != out(n).quant) return cannot(n, "its parts are quantized differently");
-      parts.push_back(operand(n.inputs[i]));
+      Id part = operand(n.inputs[i]);
+      parts.push_back(many ? b.reshape(part, around(in(n, i).shape, n.integer(Key::Axis))) : part);
     }
+    if (many) return b.reshape(b.concat(parts, 1), tosa_shape(out(n).shape));
     return b.concat(parts, static_cast<int32_t>(n.integer(Key::Axis)));
   }
   if (n.op == Op::Pad) {

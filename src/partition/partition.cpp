@@ -45,6 +45,17 @@ void materialize_floats(Graph& graph, NodeId id) {
   }
 }
 
+// Every node of a branch can be part of a region, branches inside it included.
+bool runs_whole(const Graph& body, const NpuTarget& target) {
+  for (NodeId id = body.first(); id != kNone; id = body.node(id).next) {
+    const Node& node = body.node(id);
+    if (is_border(body, node) || !supports(body, node, target).ok) return false;
+    for (const auto& inner : node.bodies)
+      if (!runs_whole(*inner, target)) return false;
+  }
+  return std::all_of(body.outputs().begin(), body.outputs().end(), [&](ValueId id) { return !is_float(body.type(id).dtype); });
+}
+
 class Partitioner {
  public:
   Partitioner(Graph& graph, const NpuTarget& target, Partition& result) : graph_(graph), target_(target), result_(result) {}
@@ -69,9 +80,12 @@ class Partitioner {
     on_npu_.assign(graph_.node_slots(), false);
     for (NodeId id : graph_.order()) {
       Node& node = graph_.node(id);
-      for (auto& body : node.bodies) Partitioner(*body, target_, result_).run();
       if (is_border(graph_, node)) continue;
-      Support support = node.bodies.empty() ? supports(graph_, node, target_) : Support{false, "all.c5", "control flow; its branches are compiled apart", "use torch.where on values that both branches compute"};
+      Support support = supports(graph_, node, target_);
+      if (support.ok && !std::all_of(node.bodies.begin(), node.bodies.end(), [&](const auto& body) { return runs_whole(*body, target_); }))
+        support = {false, "all.c5", "one of its branches does not run on the NPU as a whole", "keep both branches to operators of `swoop ops`"};
+      if (!support.ok)
+        for (auto& body : node.bodies) Partitioner(*body, target_, result_).run();
       if (support.ok) {
         on_npu_[id] = true;
         continue;
@@ -133,6 +147,7 @@ class Partitioner {
       for (ValueId output : node.outputs) types.push_back(graph_.type(output));
       LocId loc = graph_.loc(node.loc) ? region->intern(*graph_.loc(node.loc)) : kNone;
       Node& copy = region->add_node(node.op, inputs, types, node.attrs, loc, node.name);
+      copy.bodies = std::move(graph_.node(id).bodies);
       for (size_t i = 0; i < node.outputs.size(); ++i) {
         inside[node.outputs[i]] = copy.outputs[i];
         region->rename(copy.outputs[i], graph_.value(node.outputs[i]).name);

@@ -232,8 +232,7 @@ bool has_npu_form(Op op, const NpuTarget& target) {
     case Op::Any:
     case Op::All:
     case Op::Gather:
-    case Op::Cond:
-    case Op::While: return u85;
+    case Op::Cond: return u85;
     // Expanded by legalize, or left to the host.
     case Op::Dequantize:
     case Op::Linear:
@@ -257,6 +256,7 @@ bool has_npu_form(Op op, const NpuTarget& target) {
     case Op::Expand:
     case Op::GatherElements:
     case Op::ScatterElements:
+    case Op::While:
     case Op::Map:
     case Op::Scan:
     case Op::Opaque: return false;
