@@ -102,6 +102,8 @@ bool fold_stride(Rewriter& rw, Node& n) {
   if (!plain_conv(rw, n) || n.integer(Key::Groups, 1) != 1) return false;
   const Ints& stride = n.ints(Key::Stride);
   if (stride[0] <= kMaxStride && stride[1] <= kMaxStride) return false;
+  const Shape& size = rw.type(n.outputs[0]).shape;
+  if ((stride[0] > kMaxStride && size[2] == 1) || (stride[1] > kMaxStride && size[3] == 1)) return false;  // drop-idle-stride's
   std::optional<Kernel> kernel = kernel_of(rw, n);
   if (!kernel || n.ints(Key::Dilation) != Ints{1, 1}) return false;
   const Type out = rw.type(n.outputs[0]);
@@ -139,7 +141,7 @@ bool step_depthwise(Rewriter& rw, Node& n) {
   Ints stride = n.ints(Key::Stride);
   const Type out = rw.type(n.outputs[0]);
   for (size_t i = 0; i < 2; ++i) {
-    if (stride[i] <= kMaxStride) continue;
+    if (stride[i] <= kMaxStride || out.shape[2 + i] == 1) continue;  // with one result: drop-idle-stride's
     Attrs attrs = n.attrs;
     Ints padding = n.ints(Key::Padding);
     int64_t step = stride[i];

@@ -21,39 +21,6 @@ bool movable(const Rewriter& rw, ValueId id) {
   return !per_channel && (value.constant || element_count(value.type.shape) == 1);
 }
 
-// elementwise(transpose(x, p), transpose(y, p))  ->  transpose(elementwise(x, y), p)
-// Constants and single elements are permuted backwards. The node keeps its type but for the shape.
-bool sink_transpose_past_elementwise(Rewriter& rw, Node& n) {
-  if (!on_integers(rw.graph(), n)) return false;
-  const Type out = rw.type(n.outputs[0]);
-  if (out.quantized() && out.quant->per_channel()) return false;
-  const Ints* perm = nullptr;
-  for (size_t i = 0; i < n.inputs.size(); ++i) {
-    Node* t = mover(rw, n, i, Op::Transpose);
-    if (!t) {
-      if (!movable(rw, n.inputs[i]) || rw.type(n.inputs[i]).rank() > out.rank()) return false;
-      continue;
-    }
-    if (rw.type(n.inputs[i]).rank() != out.rank() || (perm && *perm != t->ints(Key::Perm))) return false;
-    perm = &t->ints(Key::Perm);
-  }
-  if (!perm) return false;
-  const Ints forward = *perm;
-  const Ints backward = inverse(forward);
-  std::vector<ValueId> inputs = n.inputs;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (Node* t = mover(rw, n, i, Op::Transpose)) {
-      inputs[i] = t->inputs[0];
-      continue;
-    }
-    Shape shape = rw.type(inputs[i]).shape;
-    shape.insert(shape.begin(), forward.size() - shape.size(), 1);
-    inputs[i] = transpose(rw, reshape(rw, inputs[i], shape), backward);
-  }
-  rw.replace(n, transpose(rw, rw.make(n.op, inputs, n.attrs, with_shape(out, permuted(out.shape, backward))), forward));
-  return true;
-}
-
 // op(transpose(x, p)) along axes  ->  transpose(op(x) along the axes where they came from, p)
 bool sink_transpose_past_axis_op(Rewriter& rw, Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
@@ -181,6 +148,26 @@ bool swap_reshape_of_ones(Rewriter& rw, Node& n) {
   return true;
 }
 
+// slice(reshape(x)) whose axis is, with all behind it, one dim of x and all behind that  ->  reshape(slice(x)). Behind a linear layer
+// that makes q, k and v at once, the slice is then one of channels, which costs nothing; of rank 5 it is a copy per row.
+bool slice_before_reshape(Rewriter& rw, Node& n) {
+  Node* r = mover(rw, n, 0, Op::Reshape);
+  if (!r || n.integer(Key::Step) != 1 || !pure(rw, n)) return false;
+  const Shape &split = rw.type(n.inputs[0]).shape, &whole = rw.type(r->inputs[0]).shape;
+  if (whole.size() >= split.size()) return false;
+  auto axis = static_cast<size_t>(n.integer(Key::Axis));
+  int64_t inner = element_count(Shape(split.begin() + static_cast<std::ptrdiff_t>(axis) + 1, split.end()));
+  int64_t block = inner * split[axis], behind = 1;
+  for (size_t j = whole.size(); j-- > 0; behind *= whole[j]) {
+    if (behind * whole[j] != block || inner % behind != 0) continue;
+    int64_t unit = inner / behind;
+    Attrs attrs{{Key::Axis, static_cast<int64_t>(j)}, {Key::Start, n.integer(Key::Start) * unit}, {Key::End, n.integer(Key::End) * unit}, {Key::Step, int64_t{1}}};
+    rw.replace(n, reshape(rw, rw.make(Op::Slice, {r->inputs[0]}, attrs), rw.type(n.outputs[0]).shape));
+    return true;
+  }
+  return false;
+}
+
 // conv1x1(reshape(transpose(x))), the flatten in front of a fully connected layer  ->  conv1x1(reshape(x)) with the weights' inputs permuted
 bool fold_transpose_into_weights(Rewriter& rw, Node& n) {
   if (!n.flag(Key::ChannelsLast) || !on_integers(rw.graph(), n)) return false;
@@ -212,17 +199,24 @@ bool fold_transpose_into_weights(Rewriter& rw, Node& n) {
 
 }  // namespace
 
+std::span<const Rule> sinking_rules();
+
 std::span<const Rule> layout_rules() {
   static const std::vector<Op> kElementwise = {Op::Quantize, Op::Unary,   Op::Clamp,   Op::Add,     Op::Sub,    Op::Mul,        Op::Maximum,
                                                Op::Minimum,  Op::Compare, Op::Logical, Op::Bitwise, Op::Where,  Op::LogicalNot, Op::Cast};
   static const std::vector<Op> kAxisOps = {Op::Concat, Op::Slice, Op::Pad, Op::Flip, Op::Sum, Op::Mean, Op::ReduceMax, Op::ReduceMin};
-  static const Rule kRules[] = {
-      {"sink-transpose-past-elementwise", kElementwise, sink_transpose_past_elementwise},
+  static const Rule kOwn[] = {
       {"sink-transpose-past-axis-op", kAxisOps, sink_transpose_past_axis_op},
       {"sink-reshape-past-elementwise", kElementwise, sink_reshape_past_elementwise},
       {"swap-reshape-of-ones", {Op::Transpose}, swap_reshape_of_ones},
+      {"slice-before-reshape", {Op::Slice}, slice_before_reshape},
       {"fold-transpose-into-weights", {Op::Conv}, fold_transpose_into_weights},
   };
+  static const std::vector<Rule> kRules = [] {
+    std::vector<Rule> all(sinking_rules().begin(), sinking_rules().end());
+    all.insert(all.end(), std::begin(kOwn), std::end(kOwn));
+    return all;
+  }();
   return kRules;
 }
 

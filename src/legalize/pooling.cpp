@@ -40,7 +40,9 @@ bool average_by_conv(Rewriter& rw, Node& n) {
   const Type out = rw.type(n.outputs[0]);
   int64_t channels = out.shape[1];
   ValueId x = to_last(rw, n.inputs[0]);
-  if (kernel[0] * kernel[1] > kMaxConvArea) {
+  // With few results each kernel element costs as much as a whole row of them, so a large kernel goes in two steps: rows, then columns.
+  bool few = out.shape[2] * out.shape[3] <= 4 && kernel[0] > 1 && kernel[1] > 1 && kernel[0] * kernel[1] >= 25;
+  if (few || kernel[0] * kernel[1] > kMaxConvArea) {
     Placement rows{{stride[0], 1}, {padding[0], padding[1], 0, 0}, channels};
     x = conv_last(rw, x, ones(rw, channels, kernel[0], 1, static_cast<double>(kernel[0])), kNone, rows, between(rw.type(x)));
     Placement columns{{1, stride[1]}, {0, 0, padding[2], padding[3]}, channels};
@@ -127,6 +129,7 @@ bool tile_pool(Rewriter& rw, Node& n) {
   const Type out = rw.type(n.outputs[0]);
   const Shape in = rw.type(n.inputs[0]).shape;
   int64_t rows = out.shape[2], columns = out.shape[3], channels = in[1];
+  if (rows * columns == 1) return false;  // drop-idle-stride's
   ValueId x = to_last(rw, n.inputs[0]);
   x = slice(rw, slice(rw, x, 1, 0, rows * kernel[0]), 2, 0, columns * kernel[1]);
   x = reshape(rw, x, {1, in[0] * rows * kernel[0] * columns, kernel[1], channels});
@@ -144,7 +147,7 @@ bool step_pool(Rewriter& rw, Node& n) {
   Ints stride = n.ints(Key::Stride);
   const Type out = rw.type(n.outputs[0]);
   for (size_t i = 0; i < 2; ++i) {
-    if (stride[i] <= kMaxStride) continue;
+    if (stride[i] <= kMaxStride || out.shape[2 + i] == 1) continue;  // with one result: drop-idle-stride's
     int64_t step = stride[i];
     int64_t reach = (n.has(Key::Dilation) ? n.ints(Key::Dilation)[i] : 1) * (n.ints(Key::Kernel)[i] - 1) + 1;
     const Ints& padding = n.ints(Key::Padding);
@@ -203,6 +206,7 @@ bool window_by_window(Rewriter& rw, Node& n) {
   const Shape in = rw.type(n.inputs[0]).shape;
   if (!computes_on_codes(rw, n) || in.size() != 4) return false;
   const Type out = rw.type(n.outputs[0]);
+  if (in[2] % out.shape[2] == 0 && in[3] % out.shape[3] == 0) return false;  // plain-adaptive-pool's
   bool average = n.op == Op::AdaptiveAvgPool;
   ValueId x = n.inputs[0];
   for (size_t i = 2; i-- > 0;) {
