@@ -29,8 +29,9 @@ Result<Window> read_window(Machine& machine) {
                    static_cast<int>(r.parameter(Cmd::OFM_DEPTH_M1)) + 1};
   window.input_depth = static_cast<int>(r.parameter(Cmd::IFM_DEPTH_M1)) + 1;
   TRY(machine.check_registers());
-  if (window.padded_h() - window.top - window.bottom < 1 || window.padded_w() - window.left - window.right < 1)
-    return error("The padding ({}, {}, {}, {}) leaves nothing of the input.", window.top, window.left, window.bottom,
+  // A window may lie in the padding alone (regor splits transposed convolutions into such pieces), but no further out.
+  if (window.padded_h() < window.top + window.bottom || window.padded_w() < window.left + window.right)
+    return error("The padding ({}, {}, {}, {}) is larger than the input with it.", window.top, window.left, window.bottom,
                  window.right);
   int64_t input = int64_t{window.padded_h()} * window.padded_w();
   if (input > kMaxElements || input * window.input_depth > kMaxElements || window.output.elements() > kMaxElements ||
@@ -57,6 +58,7 @@ Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const
   const int64_t row = int64_t{input.w} * input.c;
   const int inner_h = input.row_last - input.row_first, inner_w = input.column_last - input.column_first;
   T* inner = input.values.data() + input.row_first * row + int64_t{input.column_first} * input.c;
+  if (inner_h == 0 || inner_w == 0) return input;
   if (window.upscale == Upscale::None) {
     TRY(load_feature_map(machine.memory, map, {inner_h, inner_w, input.c}, subtract, inner, row, input.c, "The input"));
     return input;

@@ -26,7 +26,7 @@ struct Window {
   bool padded() const { return top + left + bottom + right > 0; }
 };
 
-// From the registers. Sizes are checked: the input has at least one row and column, and fits kMaxElements.
+// From the registers. Sizes are checked: padding fits around the input, and both fit kMaxElements.
 Result<Window> read_window(Machine& machine);
 
 // The input in height x width x channel order, padding included. Values are element - zero point, padding is `fill`.
