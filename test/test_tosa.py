@@ -1,6 +1,7 @@
 """The integer interpreter against the TOSA reference model: random graphs of every operator, bit for bit.
 
-The files are written by the peer's serializer, read by ours, and run as they are and after a round trip through our writer."""
+The files are written by the peer's serializer, read by ours, and run as they are and again after our writer.
+"""
 
 import os
 import subprocess
@@ -9,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-reference = pytest.importorskip("tosa_reference_model", reason="the TOSA reference model is not installed (tools/setup.sh test)")
+reference = pytest.importorskip(
+    "tosa_reference_model", reason="the TOSA reference model is not installed (tools/setup.sh test)"
+)
 ts = pytest.importorskip("tosa_serializer", reason="the peer's TOSA serializer is not installed (tools/setup.sh test)")
 
 import tosa_graphs  # noqa: E402
@@ -84,15 +87,23 @@ def overflow(op, attribute, values, **more):
     x = g.input([len(values)], I32)
     g.feeds[0] = np.array(values, np.int32)
     operands = [x] if more.get("unary") else [x, x]
-    g.operator(op, operands, [1] if more.get("axis") is not None else x.shape, I32, attribute, *more.get("arguments", ()))
+    g.operator(
+        op, operands, [1] if more.get("axis") is not None else x.shape, I32, attribute, *more.get("arguments", ())
+    )
     return g
 
 
-@pytest.mark.parametrize("g", [
-    pytest.param(lambda: overflow("ADD", "Add", [2**30]), id="add"),
-    pytest.param(lambda: overflow("REDUCE_SUM", "ReduceSum", [2**30, 2**30], unary=True, axis=0, arguments=(0,)), id="reduce_sum"),
-    pytest.param(lambda: overflow("LOGICAL_LEFT_SHIFT", "LogicalLeftShift", [32]), id="shift"),
-])
+@pytest.mark.parametrize(
+    "g",
+    [
+        pytest.param(lambda: overflow("ADD", "Add", [2**30]), id="add"),
+        pytest.param(
+            lambda: overflow("REDUCE_SUM", "ReduceSum", [2**30, 2**30], unary=True, axis=0, arguments=(0,)),
+            id="reduce_sum",
+        ),
+        pytest.param(lambda: overflow("LOGICAL_LEFT_SHIFT", "LogicalLeftShift", [32]), id="shift"),
+    ],
+)
 def test_refuses_what_the_specification_forbids(ours, g):
     made = g()
     assert not compare(ours, made.finish(), made.feeds)
@@ -134,6 +145,7 @@ def test_cond_if_takes_the_right_branch(ours, taken):
             one = g.const([4], I32, np.arange(4, dtype=np.int32))
             g.operator(op, [inner, one], [4], I32, attribute)
             return g.last
+
         return add
 
     region(g.ser, "yes", [inner], body("ADD", "Add"))

@@ -1,4 +1,4 @@
-"""Random graphs of every integer TOSA operator, written with the peer's own serializer, for the test of the interpreter."""
+"""Random graphs of every integer TOSA operator, written with the peer's own serializer."""
 
 import numpy as np
 import tosa_serializer as ts
@@ -65,7 +65,9 @@ class Graph:
         return Tensor(made.name, shape, dtype)
 
     def shape_const(self, values):
-        return Tensor(self.ser.addConst([len(values)], SHAPE, list(values), name=self.name("s")).name, [len(values)], SHAPE)
+        return Tensor(
+            self.ser.addConst([len(values)], SHAPE, list(values), name=self.name("s")).name, [len(values)], SHAPE
+        )
 
     def one(self, dtype, value):
         return self.const([1], dtype, np.array([value], dtype=np.int64).astype(NUMPY.get(dtype, np.int64)))
@@ -84,19 +86,46 @@ class Graph:
 
     # Operators that others use.
 
-    def rescale(self, x, to=None, per_channel=None, shift_low=2, shift_high=62, scale32=None, rounding=None, signs=(False, False)):
+    def rescale(
+        self,
+        x,
+        to=None,
+        per_channel=None,
+        shift_low=2,
+        shift_high=62,
+        scale32=None,
+        rounding=None,
+        signs=(False, False),
+    ):
         to = to or self.pick([I8, I16, I32])
         scale32 = x.dtype != I48 and self.rng.random() < 0.7 if scale32 is None else scale32
         rounding = rounding or (self.pick(["single", "double"]) if scale32 else "single")
         per_channel = bool(x.shape) and self.rng.random() < 0.5 if per_channel is None else per_channel
         count = x.shape[-1] if per_channel else 1
-        multiplier = self.rng.integers(1 << 30, 1 << 31, count) if scale32 else self.rng.integers(1 << 14, 1 << 15, count)
+        multiplier = (
+            self.rng.integers(1 << 30, 1 << 31, count) if scale32 else self.rng.integers(1 << 14, 1 << 15, count)
+        )
         multiplier = multiplier.astype(np.int32 if scale32 else np.int16)
         shift = self.rng.integers(shift_low, shift_high + 1, count).astype(np.int8)
         zp_in = self.zero_point(x.dtype, signs[0])
         zp_out = self.zero_point(to, signs[1])
-        return self.operator("RESCALE", [x, self.const([count], I32 if scale32 else I16, multiplier), self.const([count], I8, shift),
-                                         zp_in, zp_out], x.shape, to, "Rescale", scale32, ROUNDING[rounding], per_channel, *signs)
+        return self.operator(
+            "RESCALE",
+            [
+                x,
+                self.const([count], I32 if scale32 else I16, multiplier),
+                self.const([count], I8, shift),
+                zp_in,
+                zp_out,
+            ],
+            x.shape,
+            to,
+            "Rescale",
+            scale32,
+            ROUNDING[rounding],
+            per_channel,
+            *signs,
+        )
 
     def zero_point(self, dtype, is_unsigned=False):
         if dtype == I48:
@@ -107,7 +136,11 @@ class Graph:
 
     def narrow(self, x, bits):
         """The reference model cannot return i48: a rescale of values of so many bits that just fits i32."""
-        return self.rescale(x, to=I32, shift_low=bits - 15, shift_high=bits - 12, per_channel=False) if x.dtype == I48 else x
+        return (
+            self.rescale(x, to=I32, shift_low=bits - 15, shift_high=bits - 12, per_channel=False)
+            if x.dtype == I48
+            else x
+        )
 
 
 def convolution_operands(g, dtype, weight_shape, channels):
@@ -119,7 +152,10 @@ def convolution_operands(g, dtype, weight_shape, channels):
         bias = g.const([bias_count], I32, g.values([bias_count], I32, -(1 << 24), 1 << 24))
     else:
         bias = g.const([bias_count], I48, g.rng.integers(-(1 << 34), 1 << 34, bias_count))
-    zero_points = [g.zero_point(dtype), g.zero_point(weight_type) if weight_type == I8 else g.const([1], I4, np.array([0], np.int8))]
+    zero_points = [
+        g.zero_point(dtype),
+        g.zero_point(weight_type) if weight_type == I8 else g.const([1], I4, np.array([0], np.int8)),
+    ]
     return weight, bias, zero_points
 
 
@@ -152,8 +188,18 @@ def conv(g, spatial, depthwise=False):
     weight, bias, zero_points = convolution_operands(g, dtype, weight_shape, c_out)
     op, attribute = ("DEPTHWISE_CONV2D", "DepthwiseConv2d") if depthwise else (f"CONV{spatial}D", f"Conv{spatial}d")
     acc = I32 if dtype == I8 else I48
-    y = g.operator(op, [x, weight, bias, *zero_points], [x.shape[0], *counts, c_out], acc, attribute,
-                   [p for pad in pads for p in pad], stride, dilation, False, acc)
+    y = g.operator(
+        op,
+        [x, weight, bias, *zero_points],
+        [x.shape[0], *counts, c_out],
+        acc,
+        attribute,
+        [p for pad in pads for p in pad],
+        stride,
+        dilation,
+        False,
+        acc,
+    )
     return g.narrow(y, 36)
 
 
@@ -163,7 +209,9 @@ def transpose_conv2d(g):
     c_in, c_out = g.pick(CHANNELS), g.pick(CHANNELS)
     size = [g.integer(1, 5), g.integer(1, 5)]
     out_pad = [g.integer(1 - k, 2) for k in kernel for _ in range(2)]
-    out = [(n - 1) * s + out_pad[2 * d] + out_pad[2 * d + 1] + k for d, (n, s, k) in enumerate(zip(size, stride, kernel))]
+    out = [
+        (n - 1) * s + out_pad[2 * d] + out_pad[2 * d + 1] + k for d, (n, s, k) in enumerate(zip(size, stride, kernel))
+    ]
     for d in range(2):
         if out[d] < 1:
             out_pad[2 * d] += 1 - out[d]
@@ -171,16 +219,32 @@ def transpose_conv2d(g):
     x = g.input([g.pick([1, 2]), *size, c_in], dtype)
     weight, bias, zero_points = convolution_operands(g, dtype, [c_out, *kernel, c_in], c_out)
     acc = I32 if dtype == I8 else I48
-    y = g.operator("TRANSPOSE_CONV2D", [x, weight, bias, *zero_points], [x.shape[0], *out, c_out], acc, "TransposeConv2d",
-                   out_pad, stride, False, acc)
+    y = g.operator(
+        "TRANSPOSE_CONV2D",
+        [x, weight, bias, *zero_points],
+        [x.shape[0], *out, c_out],
+        acc,
+        "TransposeConv2d",
+        out_pad,
+        stride,
+        False,
+        acc,
+    )
     return g.narrow(y, 36)
 
 
 def matmul(g):
     dtype = g.pick([I8, I8, I16])
-    n, h, c, w = g.integer(1, 3), g.pick([1, 5, 15, 16, 17, 70]), g.pick([1, 7, 16, 31, 33, 200]), g.pick([1, 4, 15, 17])
+    n, h, c, w = (
+        g.integer(1, 3),
+        g.pick([1, 5, 15, 16, 17, 70]),
+        g.pick([1, 7, 16, 31, 33, 200]),
+        g.pick([1, 4, 15, 17]),
+    )
     a, b = g.input([n, h, c], dtype), g.input([n, c, w], dtype)
-    y = g.operator("MATMUL", [a, b, g.zero_point(dtype), g.zero_point(dtype)], [n, h, w], I32 if dtype == I8 else I48, "MatMul")
+    y = g.operator(
+        "MATMUL", [a, b, g.zero_point(dtype), g.zero_point(dtype)], [n, h, w], I32 if dtype == I8 else I48, "MatMul"
+    )
     return g.narrow(y, 39)
 
 
@@ -198,7 +262,17 @@ def pool(g, average):
     x = g.input([g.pick([1, 2]), *sizes, g.pick(CHANNELS)], dtype)
     shape = [x.shape[0], *counts, x.shape[3]]
     if average:
-        return g.operator("AVG_POOL2D", [x, g.zero_point(dtype), g.zero_point(dtype)], shape, dtype, "AvgPool2d", kernel, stride, pads, I32)
+        return g.operator(
+            "AVG_POOL2D",
+            [x, g.zero_point(dtype), g.zero_point(dtype)],
+            shape,
+            dtype,
+            "AvgPool2d",
+            kernel,
+            stride,
+            pads,
+            I32,
+        )
     return g.operator("MAX_POOL2D", [x], shape, dtype, "MaxPool2d", kernel, stride, pads, NAN)
 
 
@@ -216,8 +290,14 @@ def resize(g):
         size.append(s), scale.extend([n, d]), offset.append(o), border.append(b), out.append(room // d + 1)
     x = g.input([g.pick([1, 2]), *size, g.pick(CHANNELS)], dtype)
     to = dtype if mode == ts.ResizeMode.NEAREST else (I32 if dtype == I8 else I48)
-    y = g.operator("RESIZE", [x, g.shape_const(scale), g.shape_const(offset), g.shape_const(border)], [x.shape[0], *out, x.shape[3]],
-                   to, "Resize", mode)
+    y = g.operator(
+        "RESIZE",
+        [x, g.shape_const(scale), g.shape_const(offset), g.shape_const(border)],
+        [x.shape[0], *out, x.shape[3]],
+        to,
+        "Resize",
+        mode,
+    )
     return g.narrow(y, 24)
 
 
@@ -226,7 +306,11 @@ def broadcast_pair(g, dtype, low=None, high=None, low_b=None, high_b=None):
     a = [s if g.rng.random() < 0.7 else 1 for s in shape]
     b = [s if g.rng.random() < 0.7 else 1 for s in shape]
     out = [max(p, q) for p, q in zip(a, b)]
-    return g.input(a, dtype, low, high), g.input(b, dtype, low if low_b is None else low_b, high if high_b is None else high_b), out
+    return (
+        g.input(a, dtype, low, high),
+        g.input(b, dtype, low if low_b is None else low_b, high if high_b is None else high_b),
+        out,
+    )
 
 
 def binary(g, op, attribute, dtypes, result=None, limit=None, arguments=()):
@@ -298,7 +382,9 @@ def select(g):
 def reduce(g, op, attribute, dtypes, *arguments, limit=None):
     x = g.input(g.shape(1, 6), g.pick(dtypes), None if limit is None else -limit, limit)
     axis = g.integer(0, len(x.shape) - 1)
-    return g.operator(op, [x], [1 if d == axis else s for d, s in enumerate(x.shape)], x.dtype, attribute, axis, *arguments)
+    return g.operator(
+        op, [x], [1 if d == axis else s for d, s in enumerate(x.shape)], x.dtype, attribute, axis, *arguments
+    )
 
 
 def argmax(g):
@@ -313,7 +399,10 @@ MOVABLE = [BOOL, I8, I16, I32]
 def concat(g):
     shape, dtype = g.shape(1, 6, 6), g.pick(MOVABLE)
     axis = g.integer(0, len(shape) - 1)
-    parts = [g.input([g.integer(1, 5) if d == axis else s for d, s in enumerate(shape)], dtype) for _ in range(g.integer(1, 4))]
+    parts = [
+        g.input([g.integer(1, 5) if d == axis else s for d, s in enumerate(shape)], dtype)
+        for _ in range(g.integer(1, 4))
+    ]
     out = [sum(p.shape[axis] for p in parts) if d == axis else s for d, s in enumerate(shape)]
     return g.operator("CONCAT", parts, out, dtype, "Concat", axis)
 
@@ -349,7 +438,9 @@ def slice_(g):
 def tile(g):
     x = g.input(g.shape(1, 6, 4), g.pick(MOVABLE))
     multiples = [g.integer(1, 3) for _ in x.shape]
-    return g.operator("TILE", [x, g.shape_const(multiples)], [s * m for s, m in zip(x.shape, multiples)], x.dtype, "Tile")
+    return g.operator(
+        "TILE", [x, g.shape_const(multiples)], [s * m for s, m in zip(x.shape, multiples)], x.dtype, "Tile"
+    )
 
 
 def transpose(g):
@@ -380,7 +471,9 @@ def rescale(g):
     # The specification wants |value| < 2^(shift - 1), and the result in 32 bits.
     scale32 = g.rng.random() < 0.7
     low = bits + 1 if scale32 else max(2, bits + 15 - 31)
-    return g.rescale(g.input(g.shape(0, 6), dtype), to, shift_low=low, shift_high=min(62, low + 20), scale32=scale32, signs=signs)
+    return g.rescale(
+        g.input(g.shape(0, 6), dtype), to, shift_low=low, shift_high=min(62, low + 20), scale32=scale32, signs=signs
+    )
 
 
 def two_step(g):
@@ -391,7 +484,9 @@ def two_step(g):
     follow = g.pick(["reduce", "argmax", "transpose", "add"])
     if follow == "reduce":
         axis = g.integer(0, len(y.shape) - 1)
-        return g.operator("REDUCE_MAX", [y], [1 if d == axis else s for d, s in enumerate(y.shape)], y.dtype, "ReduceMax", axis, NAN)
+        return g.operator(
+            "REDUCE_MAX", [y], [1 if d == axis else s for d, s in enumerate(y.shape)], y.dtype, "ReduceMax", axis, NAN
+        )
     if follow == "argmax":
         return g.operator("ARGMAX", [y], y.shape[:-1], I32, "ArgMax", len(y.shape) - 1, NAN)
     if follow == "transpose":
@@ -435,7 +530,9 @@ FAMILIES = {
     "logical_xor": lambda g: binary(g, "LOGICAL_XOR", "LogicalXor", [BOOL]),
     "logical_left_shift": lambda g: shift(g, "LOGICAL_LEFT_SHIFT", "LogicalLeftShift"),
     "logical_right_shift": lambda g: shift(g, "LOGICAL_RIGHT_SHIFT", "LogicalRightShift"),
-    "arithmetic_right_shift": lambda g: shift(g, "ARITHMETIC_RIGHT_SHIFT", "ArithmeticRightShift", (g.rng.random() < 0.5,)),
+    "arithmetic_right_shift": lambda g: shift(
+        g, "ARITHMETIC_RIGHT_SHIFT", "ArithmeticRightShift", (g.rng.random() < 0.5,)
+    ),
     "abs": lambda g: unary(g, "ABS", "Abs", [I32], low=-(2**31) + 1),
     "bitwise_not": lambda g: unary(g, "BITWISE_NOT", "BitwiseNot", BITS),
     "clz": lambda g: unary(g, "CLZ", "Clz", [I32]),
