@@ -96,8 +96,41 @@ struct Fold {
   }
 };
 
-// conv with a stride above 3  ->  space to depth, then a conv with stride 1. Blocks of the width become channels by a reshape alone; those of
-// the height are slices of the width, put side by side. 4x4 stride 4, 3 -> 64 channels: 75 -> 2.0; 16x16 stride 16, 3 -> 192: 1033 -> 10.3.
+// [N,C,H,W] -> [N, H/s, W/t, s*t*C], the channels of a block in the order (y, x, c): from channels last, blocks of the width are a
+// reshape and those of the height slices of the width.
+ValueId fold_pixels(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide) {
+  const Shape in = rw.type(x).shape;
+  x = fit_axis(rw, to_last(rw, x), 2, wide.blocks * wide.step);
+  x = fit_axis(rw, x, 1, tall.blocks * tall.step);
+  x = reshape(rw, x, {in[0], tall.blocks, tall.step * wide.blocks, wide.step * in[1]});
+  std::vector<ValueId> phases;
+  for (int64_t i = 0; i < tall.step; ++i) phases.push_back(slice(rw, x, 2, i * wide.blocks, (i + 1) * wide.blocks));
+  return concat(rw, phases, 3);
+}
+
+// The same in the order (c, y, x), straight from the planes of an input: no transpose. For few channels and whole bricks of the width.
+bool fold_planes_apart(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide) {
+  const Shape& in = rw.type(x).shape;
+  const Node* producer = rw.graph().producer(x);
+  bool enters = !producer || (producer->op == Op::Quantize && !rw.type(producer->inputs[0]).quantized());
+  bool fits = tall.blocks * tall.step == in[2] && wide.blocks * wide.step == in[3];
+  constexpr int64_t kFewChannels = 4, kBrick = 16;
+  return enters && fits && in[0] == 1 && in[1] <= kFewChannels && wide.step % kBrick == 0;
+}
+
+ValueId fold_planes(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide) {
+  const Shape in = rw.type(x).shape;
+  x = reshape(rw, x, {1, in[1] * tall.blocks, tall.step * wide.blocks, wide.step});
+  std::vector<ValueId> parts;
+  for (int64_t c = 0; c < in[1]; ++c) {
+    ValueId plane = slice(rw, x, 1, c * tall.blocks, (c + 1) * tall.blocks);
+    for (int64_t y = 0; y < tall.step; ++y) parts.push_back(slice(rw, plane, 2, y * wide.blocks, (y + 1) * wide.blocks));
+  }
+  return concat(rw, parts, 3);
+}
+
+// conv with a stride above 3  ->  space to depth, then a conv with stride 1. 4x4 stride 4, 3 -> 64 channels: 75 -> 2.0; 16x16 stride 16,
+// 3 -> 192: 1033 -> 10.3.
 bool fold_stride(Rewriter& rw, Node& n) {
   if (!plain_conv(rw, n) || n.integer(Key::Groups, 1) != 1) return false;
   const Ints& stride = n.ints(Key::Stride);
@@ -112,22 +145,17 @@ bool fold_stride(Rewriter& rw, Node& n) {
   Fold tall(in[2], kernel->height, stride[0], padding[0], padding[1], out.shape[2]);
   Fold wide(in[3], kernel->width, stride[1], padding[2], padding[3], out.shape[3]);
 
-  ValueId x = to_last(rw, n.inputs[0]);
-  x = fit_axis(rw, x, 2, wide.blocks * wide.step);
-  x = fit_axis(rw, x, 1, tall.blocks * tall.step);
-  int64_t channels = wide.step * in[1];
-  x = reshape(rw, x, {in[0], tall.blocks, tall.step * wide.blocks, channels});
-  std::vector<ValueId> phases;
-  for (int64_t i = 0; i < tall.step; ++i) phases.push_back(slice(rw, x, 2, i * wide.blocks, (i + 1) * wide.blocks));
-  x = concat(rw, phases, 3);
-
-  Kernel folded(kernel->outputs, tall.kernel, wide.kernel, tall.step * channels, kernel->type);
+  int64_t channels = in[1];
+  bool direct = fold_planes_apart(rw, n.inputs[0], tall, wide);
+  ValueId x = direct ? fold_planes(rw, n.inputs[0], tall, wide) : fold_pixels(rw, n.inputs[0], tall, wide);
+  Kernel folded(kernel->outputs, tall.kernel, wide.kernel, tall.step * wide.step * channels, kernel->type);
   for (int64_t o = 0; o < kernel->outputs; ++o)
     for (int64_t i = 0; i < kernel->height; ++i)
       for (int64_t j = 0; j < kernel->width; ++j)
-        for (int64_t c = 0; c < kernel->inputs; ++c) {
-          int64_t y = i + tall.offset, z = j + wide.offset;
-          folded.at(o, y / tall.step, z / wide.step, (y % tall.step) * channels + (z % wide.step) * in[1] + c) = kernel->at(o, i, j, c);
+        for (int64_t c = 0; c < channels; ++c) {
+          int64_t y = (i + tall.offset) % tall.step, z = (j + wide.offset) % wide.step;
+          int64_t at = direct ? (c * tall.step + y) * wide.step + z : (y * wide.step + z) * channels + c;
+          folded.at(o, (i + tall.offset) / tall.step, (j + wide.offset) / wide.step, at) = kernel->at(o, i, j, c);
         }
   Placement place{{tall.stride, wide.stride}, {tall.before, tall.after, wide.before, wide.after}, 1};
   rw.replace(n, to_first(rw, conv_last(rw, x, weights(rw, folded, rw.value(n.inputs[1]).name), n.inputs[2], place, out, &n)));

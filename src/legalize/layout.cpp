@@ -119,35 +119,6 @@ bool sink_reshape_past_elementwise(Rewriter& rw, Node& n) {
   return true;
 }
 
-// transpose(reshape(transpose(x)))  ->  reshape(x), where the whole only adds or drops dims of size 1
-// More generally: transpose, reshape by ones, transpose becomes one reshape and one transpose.
-bool swap_reshape_of_ones(Rewriter& rw, Node& n) {
-  Node* r = mover(rw, n, 0, Op::Reshape);
-  if (!r || !pure(rw, n)) return false;
-  Node* t = mover(rw, *r, 0, Op::Transpose);
-  if (!t) return false;
-  const Shape& inner = rw.type(r->inputs[0]).shape;   // after the first transpose
-  const Shape& outer = rw.type(n.inputs[0]).shape;    // after the reshape
-  if (!same_but_ones(inner, outer)) return false;
-  // Each dim of `outer` that is not 1 is a dim of x; the perm of n orders those; ones go where n puts them.
-  std::vector<int64_t> source;
-  for (size_t i = 0; i < inner.size(); ++i)
-    if (inner[i] != 1) source.push_back(t->ints(Key::Perm)[i]);
-  std::vector<int64_t> source_of_outer(outer.size(), -1);
-  size_t next = 0;
-  for (size_t i = 0; i < outer.size(); ++i)
-    if (outer[i] != 1) source_of_outer[i] = source[next++];
-  Ints order;  // dims of x, not 1, in the order of n's result
-  for (int64_t axis : n.ints(Key::Perm))
-    if (source_of_outer[static_cast<size_t>(axis)] >= 0) order.push_back(source_of_outer[static_cast<size_t>(axis)]);
-  Ints perm = order;  // the dims of size 1 of x follow
-  const Shape& x = rw.type(t->inputs[0]).shape;
-  for (size_t i = 0; i < x.size(); ++i)
-    if (x[i] == 1) perm.push_back(static_cast<int64_t>(i));
-  rw.replace(n, reshape(rw, transpose(rw, t->inputs[0], perm), rw.type(n.outputs[0]).shape));
-  return true;
-}
-
 // slice(reshape(x)) whose axis is, with all behind it, one dim of x and all behind that  ->  reshape(slice(x)). Behind a linear layer
 // that makes q, k and v at once, the slice is then one of channels, which costs nothing; of rank 5 it is a copy per row.
 bool slice_before_reshape(Rewriter& rw, Node& n) {
@@ -200,6 +171,7 @@ bool fold_transpose_into_weights(Rewriter& rw, Node& n) {
 }  // namespace
 
 std::span<const Rule> sinking_rules();
+std::span<const Rule> collapse_rules();
 
 std::span<const Rule> layout_rules() {
   static const std::vector<Op> kElementwise = {Op::Quantize, Op::Unary,   Op::Clamp,   Op::Add,     Op::Sub,    Op::Mul,        Op::Maximum,
@@ -208,12 +180,12 @@ std::span<const Rule> layout_rules() {
   static const Rule kOwn[] = {
       {"sink-transpose-past-axis-op", kAxisOps, sink_transpose_past_axis_op},
       {"sink-reshape-past-elementwise", kElementwise, sink_reshape_past_elementwise},
-      {"swap-reshape-of-ones", {Op::Transpose}, swap_reshape_of_ones},
       {"slice-before-reshape", {Op::Slice}, slice_before_reshape},
       {"fold-transpose-into-weights", {Op::Conv}, fold_transpose_into_weights},
   };
   static const std::vector<Rule> kRules = [] {
     std::vector<Rule> all(sinking_rules().begin(), sinking_rules().end());
+    all.insert(all.end(), collapse_rules().begin(), collapse_rules().end());
     all.insert(all.end(), std::begin(kOwn), std::end(kOwn));
     return all;
   }();

@@ -54,11 +54,16 @@ std::vector<size_t> ranks(const Rewriter& rw, const Chain& chain) {
 }
 
 // What the chain does, done to a value with the source's layout.
-ValueId move_along(Rewriter& rw, const Chain& chain, ValueId x, const Shape& to) {
-  Ints perm;
-  for (size_t dim : chain.order) perm.push_back(static_cast<int64_t>(dim));
+ValueId move_along(Rewriter& rw, const Chain& chain, ValueId x, const Shape& moved, const Shape& to) {
+  Ints ones, perm;  // dims of the source that the chain does not name; they go where the result has ones, as far as there are any
   for (int64_t i = 0; i < rw.type(x).rank(); ++i)
-    if (std::find(perm.begin(), perm.end(), i) == perm.end()) perm.push_back(i);
+    if (std::find(chain.order.begin(), chain.order.end(), static_cast<size_t>(i)) == chain.order.end()) ones.push_back(i);
+  size_t next = 0, next_one = 0;
+  for (int64_t size : moved) {
+    if (size != 1) perm.push_back(static_cast<int64_t>(chain.order[next++]));
+    else if (next_one < ones.size()) perm.push_back(ones[next_one++]);
+  }
+  perm.insert(perm.end(), ones.begin() + static_cast<std::ptrdiff_t>(next_one), ones.end());
   return reshape(rw, transpose(rw, x, perm), to);
 }
 
@@ -112,7 +117,7 @@ bool sink_moves_past_elementwise(Rewriter& rw, Node& n) {
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < n.inputs.size(); ++i)
     inputs.push_back(chains[i].length > 0 ? reshape(rw, chains[i].source, shape) : *bring_back(rw, n.inputs[i], *first, out.shape, false));
-  rw.replace(n, move_along(rw, *first, rw.make(n.op, inputs, n.attrs, with_shape(out, shape)), out.shape));
+  rw.replace(n, move_along(rw, *first, rw.make(n.op, inputs, n.attrs, with_shape(out, shape)), out.shape, out.shape));
   return true;
 }
 
@@ -166,11 +171,7 @@ bool sink_moves_past_axis_op(Rewriter& rw, Node& n) {
   for (const Chain& chain : chains) inputs.push_back(chain.source);
   ValueId x = rw.make(n.op, inputs, attrs, with_shape(out, shape));
   // The result may have ones where the operand had none: the moves are those of the operand's dims.
-  Ints perm;
-  for (size_t dim : chains[0].order) perm.push_back(static_cast<int64_t>(dim));
-  for (int64_t i = 0; i < rank; ++i)
-    if (std::find(perm.begin(), perm.end(), i) == perm.end()) perm.push_back(i);
-  rw.replace(n, reshape(rw, transpose(rw, x, perm), out.shape));
+  rw.replace(n, move_along(rw, chains[0], x, rw.type(n.inputs[0]).shape, out.shape));
   return true;
 }
 
