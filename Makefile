@@ -4,8 +4,11 @@ SWOOP := $(BUILD)/swoop
 PYTHON := .venv/bin/python
 LAUNCHER := $(shell command -v ccache >/dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 FUZZ_SECONDS ?= 60
+# Compiled files are shared between clones and build folders.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
 
-.PHONY: run test bench build setup test-setup unit peers sanitized fuzz models clean
+.PHONY: run test bench build setup test-setup unit peers sanitized fuzz models docs clean
 
 run: build
 	$(SWOOP) compile test/models/resnet8_int8.pt2 --target ethos-u55-128 -o resnet8.pte
@@ -38,6 +41,10 @@ bench: test-setup build
 
 models: test-setup
 	$(PYTHON) test/models/make_models.py
+
+# The pages that the program prints itself; test/test_docs.py compares them.
+docs: build
+	$(SWOOP) ops --markdown >docs/SUPPORT.md.part && mv docs/SUPPORT.md.part docs/SUPPORT.md
 
 setup:
 	@tools/setup.sh build
