@@ -35,9 +35,9 @@ Type without_first_dim(Type type) {
 
 }  // namespace
 
-std::vector<Json> GraphImporter::control_arguments(Json node) const {
+std::vector<Json> GraphImporter::control_arguments(const Fields& node) const {
   std::vector<Json> list;
-  for (Json input : as_array(member(node, "inputs"), "inputs")) list.push_back(member(input, "arg"));
+  for (Json input : node.inputs) list.push_back(member(input, "arg"));
   return list;
 }
 
@@ -107,7 +107,7 @@ std::unique_ptr<Graph> GraphImporter::import_body(Json argument, const std::vect
 }
 
 // with torch.no_grad() and the like: the body's nodes belong where they stand.
-void GraphImporter::import_inline(Json node, Json body, const std::vector<Json>& arguments) {
+void GraphImporter::import_inline(const Fields& node, Json body, const std::vector<Json>& arguments) {
   Deeper deeper(program_.depth);
   Json definition = member(graph_of(body), "graph");
   Scope::Names names;
@@ -143,7 +143,7 @@ void GraphImporter::import_inline(Json node, Json body, const std::vector<Json>&
   for (size_t i = 0; i < results.size(); ++i) scope.bind_alias(outputs.names[i], results[i]);
 }
 
-void GraphImporter::import_control(Json node, std::string_view target) {
+void GraphImporter::import_control(const Fields& node, std::string_view target) {
   std::string_view kind = target.substr(target.find('.') + 1);
   std::vector<Json> args = control_arguments(node);
   auto need = [&](size_t count) {

@@ -83,10 +83,33 @@ void GraphImporter::import_nodes() {
   for (Json node : as_array(member(definition_, "nodes"), "nodes")) import_node(node);
 }
 
-void GraphImporter::import_node(Json node) {
-  std::string_view target = as_text(member(node, "target"), "target");
-  std::optional<Json> name = find(node, "name");
-  call_.start(locations_.intern(graph_, node), name ? as_text(*name, "name") : std::string_view());
+GraphImporter::Fields::Fields(Json node) {
+  bool has_target = false;
+  bool has_inputs = false;
+  bool has_outputs = false;
+  for (auto [key, value] : as_object(node, "nodes")) {
+    if (key == "target") {
+      target = as_text(value, key);
+      has_target = true;
+    } else if (key == "inputs") {
+      inputs = as_array(value, key);
+      has_inputs = true;
+    } else if (key == "outputs") {
+      outputs = as_array(value, key);
+      has_outputs = true;
+    } else if (key == "metadata" && !value.is_null()) {
+      metadata = value;
+    } else if (key == "name" && !value.is_null()) {
+      name = as_text(value, key);
+    }
+  }
+  if (!has_target || !has_inputs || !has_outputs) malformed("A node of the program lacks its target, inputs or outputs.");
+}
+
+void GraphImporter::import_node(Json json) {
+  Fields node(json);
+  std::string_view target = node.target;
+  call_.start(node.metadata ? locations_.intern(graph_, *node.metadata) : kNone, node.name);
   std::string fault;
   try {
     dispatch(node, target);
@@ -101,7 +124,7 @@ void GraphImporter::import_node(Json node) {
   give_up_on(node, fault);
 }
 
-void GraphImporter::dispatch(Json node, std::string_view target) {
+void GraphImporter::dispatch(const Fields& node, std::string_view target) {
   if (!target.starts_with(kTorchOps)) return import_number(node, target);
   target.remove_prefix(kTorchOps.size());
   if (target.starts_with("higher_order.")) return import_control(node, target);
@@ -112,13 +135,13 @@ void GraphImporter::dispatch(Json node, std::string_view target) {
 }
 
 // The node is broken, but those behind it may be too: its results get their declared types so that the user sees all problems at once.
-void GraphImporter::give_up_on(Json node, const std::string& message) {
+void GraphImporter::give_up_on(const Fields& node, const std::string& message) {
   try {
     Outputs outputs = read_outputs(node);
     std::vector<Type> types;
     for (size_t i = 0; i < outputs.names.size(); ++i) {
       if (!outputs.tensors[i]) throw Malformed{message};
-      types.push_back(declared(outputs.names[i]).type);
+      types.push_back(outputs.metas[i].type);
     }
     Node& made = graph_.add_node(Op::Opaque, {}, std::move(types), {{Key::Target, std::string("broken")}}, call_.loc, call_.name);
     for (size_t i = 0; i < outputs.names.size(); ++i)
@@ -128,13 +151,14 @@ void GraphImporter::give_up_on(Json node, const std::string& message) {
   }
 }
 
-GraphImporter::Outputs GraphImporter::read_outputs(Json node) const {
+GraphImporter::Outputs GraphImporter::read_outputs(const Fields& node) const {
   Outputs outputs;
   auto add = [&](Json reference, bool tensor) {
     outputs.names.push_back(as_text(member(reference, tensor ? "name" : "as_name"), "name"));
     outputs.tensors.push_back(tensor);
+    outputs.metas.push_back(tensor ? declared(outputs.names.back()) : TensorMeta());
   };
-  for (Json output : as_array(member(node, "outputs"), "outputs")) {
+  for (Json output : node.outputs) {
     Tagged tagged = as_union(output, "outputs");
     if (tagged.tag == "as_tensor") {
       add(tagged.value, true);
@@ -165,7 +189,9 @@ ArgValue GraphImporter::number_argument(Json reference) {
 }
 
 ArgValue GraphImporter::read_argument(Json argument) {
-  auto [tag, value] = as_union(argument, "arg");
+  const Tagged tagged = as_union(argument, "arg");
+  const std::string_view tag = tagged.tag;
+  const Json value = tagged.value;
   auto tensor = [&](Json reference) { return TensorArg{&scope.get(as_text(member(reference, "name"), "name"))}; };
   auto list = [&](auto result, auto convert) {
     for (Json one : as_array(value, tag)) result.push_back(convert(one));
@@ -212,10 +238,10 @@ ArgValue GraphImporter::read_argument(Json argument) {
   malformed("it has an argument of kind {}, which is not supported", tag);
 }
 
-void GraphImporter::fill_arguments(Call& call, Json node, const Program::Target& known) {
+void GraphImporter::fill_arguments(Call& call, const Fields& node, const Program::Target& known) {
   call.names.clear();
   call.args.clear();
-  JsonArray inputs = as_array(member(node, "inputs"), "inputs");
+  JsonArray inputs = node.inputs;
   if (!known.found.row) {
     for (Json input : inputs) {
       call.names.push_back(as_text(member(input, "name"), "name"));
@@ -247,7 +273,7 @@ void GraphImporter::fill_arguments(Call& call, Json node, const Program::Target&
   }
 }
 
-void GraphImporter::import_operator(Json node, std::string_view target, const Program::Target& known) {
+void GraphImporter::import_operator(const Fields& node, std::string_view target, const Program::Target& known) {
   Outputs outputs = read_outputs(node);
   Call& call = call_;
   call.row = known.found.row;
@@ -256,7 +282,7 @@ void GraphImporter::import_operator(Json node, std::string_view target, const Pr
   if (call.name.empty() && !outputs.names.empty()) call.name = outputs.names[0];
   for (size_t i = 0; i < outputs.names.size(); ++i) {
     if (!outputs.tensors[i]) malformed("its result is a number that depends on the data; compute with tensors instead");
-    call.results.push_back(declared(outputs.names[i]).type);
+    call.results.push_back(outputs.metas[i].type);
     call.wanted.push_back(outputs.names.size() == 1 || outputs.list || used(outputs.names[i]));
   }
   std::vector<ValueId> values;
@@ -283,7 +309,7 @@ void GraphImporter::bind_results(Call& call, const Program::Target& known, const
               (row->kind == RowKind::View || (row->kind == RowKind::ViewIfContiguous && self->binding->contiguous));
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i] == kNone) continue;
-    TensorMeta meta = declared(outputs.names[i]);
+    const TensorMeta& meta = outputs.metas[i];
     const Type& made = graph_.type(values[i]);
     if (made.shape != meta.type.shape)
       malformed("the file says its result has the shape {}, but the operator gives {}", to_text(meta.type.shape), to_text(made.shape));
@@ -317,10 +343,10 @@ Number GraphImporter::number_of(const ArgValue& value) const {
   malformed("it computes with something that is not a number");
 }
 
-void GraphImporter::import_number(Json node, std::string_view target) {
+void GraphImporter::import_number(const Fields& node, std::string_view target) {
   Outputs outputs = read_outputs(node);
   std::vector<ArgValue> args;
-  for (Json input : as_array(member(node, "inputs"), "inputs")) args.push_back(read_argument(member(input, "arg")));
+  for (Json input : node.inputs) args.push_back(read_argument(member(input, "arg")));
   std::optional<Number> result;
   const TensorArg* tensor = args.empty() ? nullptr : std::get_if<TensorArg>(&args[0]);
   if (tensor && tensor->binding) {

@@ -53,38 +53,48 @@ class GraphImporter {
   ValueId read(std::string_view name);  // the value a name stands for at the end
 
  private:
+  // The fields of an exported node, found in one walk over its keys.
+  struct Fields {
+    explicit Fields(Json node);
+    std::string_view target;
+    std::string_view name;
+    JsonArray inputs;
+    JsonArray outputs;
+    std::optional<Json> metadata;
+  };
   struct Operand {
     Binding* binding = nullptr;
     bool baked = false;  // goes into the bodies as a constant
   };
   struct Outputs {
     std::vector<std::string_view> names;
-    std::vector<bool> tensors;  // false: a number
+    std::vector<bool> tensors;      // false: a number
+    std::vector<TensorMeta> metas;  // of the tensors
     bool list = false;          // one result that is a list, not several results
   };
 
   void load_metas();
   bool used(std::string_view name);  // by a node or as a result of the graph
-  void import_node(Json node);
-  void dispatch(Json node, std::string_view target);
-  void import_operator(Json node, std::string_view target, const Program::Target& known);
-  void import_number(Json node, std::string_view target);
-  void fill_arguments(Call& call, Json node, const Program::Target& known);
+  void import_node(Json json);
+  void dispatch(const Fields& node, std::string_view target);
+  void import_operator(const Fields& node, std::string_view target, const Program::Target& known);
+  void import_number(const Fields& node, std::string_view target);
+  void fill_arguments(Call& call, const Fields& node, const Program::Target& known);
   void bind_results(Call& call, const Program::Target& known, const Outputs& outputs, std::vector<ValueId> values);
   std::vector<ValueId> make_opaque(Call& call, std::string_view target);
   ArgValue read_argument(Json argument);
   ArgValue number_argument(Json reference);
-  Outputs read_outputs(Json node) const;
+  Outputs read_outputs(const Fields& node) const;
   Number number_of(const ArgValue& value) const;
-  void give_up_on(Json node, const std::string& message);
+  void give_up_on(const Fields& node, const std::string& message);
 
   // control.cpp
-  void import_control(Json node, std::string_view target);
-  std::vector<Json> control_arguments(Json node) const;
+  void import_control(const Fields& node, std::string_view target);
+  std::vector<Json> control_arguments(const Fields& node) const;
   std::vector<Operand> operands(Json argument);
   bool bakeable(const Binding& binding);
   std::unique_ptr<Graph> import_body(Json argument, const std::vector<Operand>& operands, const std::vector<bool>& scanned);
-  void import_inline(Json node, Json body, const std::vector<Json>& arguments);
+  void import_inline(const Fields& node, Json body, const std::vector<Json>& arguments);
 
   Program& program_;
   Graph& graph_;

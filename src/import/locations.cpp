@@ -84,11 +84,9 @@ size_t Locations::Hash::operator()(const Key& key) const {
   return hash_bytes(bytes_of(key.modules), hash_bytes(bytes_of(key.trace)));
 }
 
-LocId Locations::intern(Graph& graph, Json node) {
-  std::optional<Json> metadata = find(node, "metadata");
-  if (!metadata) return kNone;
+LocId Locations::intern(Graph& graph, Json metadata) {
   Key key;
-  for (auto [name, value] : as_object(*metadata, "metadata")) {
+  for (auto [name, value] : as_object(metadata, "metadata")) {
     if (!value.is_string()) continue;
     if (name == "stack_trace") key.trace = as_text(value, name);
     if (name == "nn_module_stack") key.modules = as_text(value, name);

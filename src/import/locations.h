@@ -14,7 +14,7 @@ Loc read_location(std::string_view stack_trace, std::string_view module_stack);
 // Interns locations; nodes that share their metadata share the work.
 class Locations {
  public:
-  LocId intern(Graph& graph, Json node);
+  LocId intern(Graph& graph, Json metadata);
 
  private:
   struct Key {
