@@ -141,8 +141,10 @@ class Compile {
     return timed("emit", [&]() -> Result<void> {
       std::string_view spec = pipeline_.target.family == NpuFamily::U85 ? "TOSA-1.0+INT+int16+int4+cf" : "TOSA-1.0+INT+int16+int4+u55";
       std::vector<Region> delegates;
-      for (const CompiledRegion& region : regions_)
+      for (const CompiledRegion& region : regions_) {
         delegates.push_back({region.blob, npu_compile_specs(pipeline_.target.name, system_config(), memory_mode(), spec)});
+        if (region.program.estimates) delegates.back().compile_specs.emplace_back("swoop", estimates_text(*region.program.estimates, kSwoopVersion));
+      }
       EmitOptions emit_options;
       emit_options.delegate_segments = options_.segments;
       TRY_ASSIGN(pte_, emit_pte(graph, delegates, emit_options));
@@ -248,6 +250,8 @@ void Compile::summarize(const Graph& graph) {
     };
     s.inputs = ports(method.inputs);
     s.outputs = ports(method.outputs);
+    for (size_t i = 0; i < s.outputs.size(); ++i)
+      if (s.outputs[i].name.empty()) s.outputs[i].name = fmt::format("out{}", i);  // as `swoop run` calls them
   }
   // With --io int8 the border's scales are in the graph's own types.
   for (size_t i = 0, user = 0; i < graph.inputs().size(); ++i) {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "report/report.h"
@@ -174,7 +175,14 @@ std::string to_json(const Summary& s) {
   json.field("memory_mode", s.memory_mode);
   json.key("milliseconds");
   json.open('{');
-  for (const auto& [stage, ms] : s.milliseconds) json.field(stage, ms);
+  // Every stage of the contract has its entry; one that did not run says why.
+  for (std::string_view stage : {"import", "clean", "quantize", "legalize", "partition", "lower", "npu", "emit", "verify", "total"}) {
+    auto found = std::find_if(s.milliseconds.begin(), s.milliseconds.end(), [&](const auto& entry) { return entry.first == stage; });
+    if (found != s.milliseconds.end())
+      json.field(stage, found->second);
+    else
+      json.unknown(stage, "this stage did not run");
+  }
   json.close('}');
   json.field("delegates", static_cast<uint64_t>(s.regions.size()));
   write_counts(json, "host_ops", s.host_ops);

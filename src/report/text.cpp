@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "report/report.h"
 
@@ -33,16 +34,24 @@ std::string ports(const std::vector<PortSummary>& list) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-// The three most expensive layers, with where they come from.
+// The three most expensive layers, with where they come from. What a layer was expanded into counts as one.
 std::string hottest(const Summary& s, int64_t total) {
-  std::vector<const LayerSummary*> layers;
-  for (const RegionSummary& region : s.regions)
-    for (const LayerSummary& layer : region.layers) layers.push_back(&layer);
-  std::stable_sort(layers.begin(), layers.end(), [](const auto* a, const auto* b) { return a->cycles > b->cycles; });
+  std::vector<LayerSummary> layers;
+  std::map<std::string_view, size_t> index;
+  for (const RegionSummary& region : s.regions) {
+    for (const LayerSummary& layer : region.layers) {
+      auto [entry, fresh] = index.try_emplace(layer.name, layers.size());
+      if (fresh)
+        layers.push_back(layer);
+      else
+        layers[entry->second].cycles += layer.cycles;
+    }
+  }
+  std::stable_sort(layers.begin(), layers.end(), [](const auto& a, const auto& b) { return a.cycles > b.cycles; });
   std::vector<std::string> texts;
   for (size_t i = 0; i < std::min<size_t>(3, layers.size()); ++i) {
-    double share = total ? 100.0 * static_cast<double>(layers[i]->cycles) / static_cast<double>(total) : 0;
-    texts.push_back(fmt::format("{} {:.0f} %{}", layers[i]->name, share, layers[i]->source.empty() ? "" : fmt::format(" ({})", layers[i]->source)));
+    double share = total ? 100.0 * static_cast<double>(layers[i].cycles) / static_cast<double>(total) : 0;
+    texts.push_back(fmt::format("{} {:.0f} %{}", layers[i].name, share, layers[i].source.empty() ? "" : fmt::format(" ({})", layers[i].source)));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
 }
@@ -80,7 +89,8 @@ std::string to_text(const Summary& s) {
     std::vector<std::string> db;
     for (double value : s.accuracy->sqnr_db) db.push_back(fmt::format("{:.1f} dB", value));
     std::string exact = !s.accuracy->bit_exact ? "not run" : *s.accuracy->bit_exact ? "the file runs bit for bit as computed" : "THE FILE DIFFERS";
-    line("accuracy", fmt::format("SQNR {} on {} samples; {}", fmt::join(db, ", "), s.accuracy->samples, exact));
+    std::string noise = db.empty() ? "SQNR not known (no samples)" : fmt::format("SQNR {} on {} samples", fmt::join(db, ", "), s.accuracy->samples);
+    line("accuracy", fmt::format("{}; {}", noise, exact));
   } else if (!s.accuracy_why.empty()) {
     line("accuracy", fmt::format("not known: {}", s.accuracy_why));
   }
