@@ -1,0 +1,96 @@
+#include "rewriter/rewriter.h"
+
+#include <gtest/gtest.h>
+
+namespace swoop {
+namespace {
+
+// transpose(transpose(x, p), q)  ->  transpose(x, p then q)
+bool merge(Rewriter& rw, Node& n) {
+  Node* inner = rw.producer(n, 0, Op::Transpose);
+  if (!inner) return false;
+  Ints perm;
+  for (int64_t axis : n.ints(Key::Perm)) perm.push_back(inner->ints(Key::Perm)[static_cast<size_t>(axis)]);
+  rw.replace(n, rw.make(Op::Transpose, {inner->inputs[0]}, {{Key::Perm, perm}}));
+  return true;
+}
+
+bool drop_identity(Rewriter& rw, Node& n) {
+  if (n.ints(Key::Perm) != Ints{0, 1}) return false;
+  rw.replace(n, n.inputs[0]);
+  return true;
+}
+
+// add(a, b) -> add(b, a), for ever
+bool swap_operands(Rewriter& rw, Node& n) {
+  rw.replace(n, rw.make(Op::Add, {n.inputs[1], n.inputs[0]}));
+  return true;
+}
+
+const Rule kRules[] = {{"merge", {Op::Transpose}, merge}, {"drop-identity", {Op::Transpose}, drop_identity}};
+
+Graph chain_of_transposes(int length) {
+  Graph graph;
+  Type type{DType::F32, {3, 3}, {}};
+  ValueId x = graph.add_input(type, "x");
+  for (int i = 0; i < length; ++i)
+    x = graph.add_node(Op::Transpose, {x}, {type}, {{Key::Perm, Ints{1, 0}}}, kNone, "t").outputs[0];
+  graph.add_output(x);
+  return graph;
+}
+
+TEST(Rewriter, folds_a_chain_with_work_proportional_to_its_length) {
+  for (int length : {100, 1000, 100000}) {
+    Graph graph = chain_of_transposes(length);
+    StepStats stats = rewrite(graph, kRules, Repeat::Fixpoint);
+    EXPECT_EQ(verify(graph), std::nullopt);
+    EXPECT_EQ(graph.node_count(), 0u) << length;  // an even number of swaps
+    EXPECT_LE(stats.visits, static_cast<size_t>(8 * length));
+  }
+}
+
+TEST(Rewriter, does_not_run_a_table_whose_roots_are_absent) {
+  Graph graph;
+  Type type{DType::F32, {2}, {}};
+  ValueId x = graph.add_input(type, "x");
+  graph.add_output(graph.add_node(Op::Add, {x, x}, {type}, {}, kNone, "sum").outputs[0]);
+  StepStats stats = rewrite(graph, kRules, Repeat::Fixpoint);
+  EXPECT_TRUE(stats.skipped);
+  EXPECT_EQ(stats.visits, 0u);
+}
+
+TEST(Rewriter, counts_and_rewrites_inside_bodies) {
+  Graph graph;
+  Type type{DType::F32, {3, 3}, {}};
+  ValueId p = graph.add_input({DType::Bool, {}, {}}, "p");
+  ValueId x = graph.add_input(type, "x");
+  Node& cond = graph.add_node(Op::Cond, {p, x}, {type}, {}, kNone, "cond");
+  for (int i = 0; i < 2; ++i) cond.bodies.push_back(std::make_unique<Graph>(chain_of_transposes(4)));
+  graph.add_output(cond.outputs[0]);
+  StepStats stats = rewrite(graph, kRules, Repeat::Fixpoint);
+  EXPECT_FALSE(stats.skipped);
+  for (const auto& body : cond.bodies) EXPECT_EQ(body->node_count(), 0u);
+}
+
+TEST(Rewriter, keeps_what_other_users_need) {
+  Graph graph = chain_of_transposes(1);
+  ValueId first = graph.outputs()[0];
+  ValueId second = graph.add_node(Op::Transpose, {first}, {graph.type(first)}, {{Key::Perm, Ints{1, 0}}}, kNone, "t").outputs[0];
+  graph.add_output(second);
+  rewrite(graph, kRules, Repeat::Fixpoint);
+  EXPECT_EQ(graph.node_count(), 1u);
+  EXPECT_EQ(graph.outputs()[1], graph.inputs()[0]);
+}
+
+TEST(RewriterDeathTest, names_the_rules_that_undo_each_other) {
+  Graph graph;
+  Type type{DType::F32, {2}, {}};
+  ValueId x = graph.add_input(type, "x");
+  ValueId y = graph.add_input(type, "y");
+  graph.add_output(graph.add_node(Op::Add, {x, y}, {type}, {}, kNone, "sum").outputs[0]);
+  const Rule rules[] = {{"swap-operands", {Op::Add}, swap_operands}};
+  EXPECT_EXIT(rewrite(graph, rules, Repeat::Fixpoint), testing::ExitedWithCode(2), "rules swap-operands and swap-operands undo each other");
+}
+
+}  // namespace
+}  // namespace swoop
