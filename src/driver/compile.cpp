@@ -21,8 +21,8 @@ namespace {
 // A .pt2, or the text form of a graph with its constants (what `swoop inspect --data` prints).
 Result<Graph> read_model(const std::string& path) {
   TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
-  if (!text_of(file->bytes()).starts_with("graph \"")) return import_pt2(path);
-  Result<Graph> graph = parse(text_of(file->bytes()));
+  bool is_text = text_of(file->bytes()).starts_with("graph \"");
+  Result<Graph> graph = is_text ? parse(text_of(file->bytes())) : import_pt2(file);
   if (!graph) return error("{}: {}", path, graph.error().message);
   return graph;
 }
