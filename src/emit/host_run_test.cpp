@@ -155,6 +155,7 @@ std::vector<Case> window_cases() {
        attrs("kernel=4 stride=2 padding=2,2 ceil_mode=false count_include_pad=true divisor=0")},
       {"adaptive_avg_pool", Op::AdaptiveAvgPool, {image}, attrs("size=2,3")},
       {"adaptive_max_pool", Op::AdaptiveMaxPool, {image}, attrs("size=3,2")},
+      {"adaptive_max_pool_uneven", Op::AdaptiveMaxPool, {image}, attrs("size=4,3")},
       {"resize_nearest", Op::Resize, {image}, attrs("size=18,20 mode=nearest align_corners=false scales=0,0")},
       {"resize_bilinear", Op::Resize, {image}, attrs("size=18,16 mode=bilinear align_corners=false scales=2,2")},
       {"resize_corners", Op::Resize, {image}, attrs("size=5,12 mode=bilinear align_corners=true scales=0,0")},

@@ -170,6 +170,31 @@ Result<void> avg_pool(HostCall& call) {
   return {};
 }
 
+// Windows of different sizes along one axis: window i is [floor(i * n / size), ceil((i + 1) * n / size)), as PyTorch
+// has it.
+int adaptive_max_axis(PlanBuilder& b, int x, size_t axis, int64_t size, int out) {
+  Shape shape = b.tensor(x).shape;
+  int64_t length = shape[axis];
+  DType dtype = b.tensor(x).dtype;
+  int dim = b.integer(static_cast<int64_t>(axis));
+  std::vector<int> rows;
+  for (int64_t i = 0; i < size; ++i) {
+    int64_t start = i * length / size;
+    int64_t end = ((i + 1) * length + size - 1) / size;
+    Shape part = shape;
+    part[axis] = end - start;
+    int window = b.planned(dtype, part);
+    b.kernel("aten::slice_copy.Tensor_out", {x, dim, b.integer(start), b.integer(end), b.integer(1)}, {window});
+    part[axis] = 1;
+    rows.push_back(b.planned(dtype, part));
+    b.kernel("aten::amax.out", {window, b.integers({static_cast<int64_t>(axis)}), b.boolean(true)}, {rows.back()});
+  }
+  shape[axis] = size;
+  if (out == kAbsent) out = b.planned(dtype, shape);
+  b.kernel("aten::cat.out", {b.tensors(rows), dim}, {out});
+  return out;
+}
+
 Result<void> adaptive_pool(HostCall& call) {
   PlanBuilder& b = call.b;
   Ints size = two(call.node.ints(Key::Size), 1);
@@ -185,13 +210,10 @@ Result<void> adaptive_pool(HostCall& call) {
     return {};
   }
   Ints kernel;
-  for (size_t d = 0; d < 2; ++d) {
-    int64_t length = b.tensor(x).shape[2 + d];
-    if (size[d] < 1 || length % size[d] != 0)
-      return no_kernel(call.graph, call.node,
-                       "the runtime has no adaptive max pooling whose windows differ in size; choose an output "
-                       "size that divides the input's");
-    kernel.push_back(length / size[d]);
+  for (size_t d = 0; d < 2; ++d) kernel.push_back(b.tensor(x).shape[2 + d] / std::max<int64_t>(size[d], 1));
+  if (kernel[0] * size[0] != b.tensor(x).shape[2] || kernel[1] * size[1] != b.tensor(x).shape[3]) {
+    adaptive_max_axis(b, adaptive_max_axis(b, x, 2, size[0], kAbsent), 3, size[1], out);
+    return {};
   }
   int indices = b.planned(DType::I64, b.tensor(out).shape);
   b.kernel("aten::max_pool2d_with_indices.out",
