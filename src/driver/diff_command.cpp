@@ -1,6 +1,7 @@
 // swoop diff: what changed between two .pte files; thresholds for continuous integration.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -82,24 +83,18 @@ void check_thresholds(const DiffFlags& flags, Difference& difference) {
 std::string cell(std::optional<int64_t> value) { return value ? fmt::format("{}", *value) : "not known"; }
 
 std::string change(const Line& line) {
-  if (!line.a || !line.b) return "";
+  if (!line.a || !line.b) return "?";
   if (*line.a == *line.b) return "=";
   if (*line.a == 0) return "new";
   return fmt::format("{:+.2f} %", 100.0 * static_cast<double>(*line.b - *line.a) / static_cast<double>(*line.a));
 }
 
-std::string row(const Line& line) { return fmt::format("{:<28} {:>14} {:>14} {:>10}\n", line.name, cell(line.a), cell(line.b), change(line)); }
-
-std::string counts(std::string_view title, const std::map<std::string, int>& a, const std::map<std::string, int>& b) {
+void add_counts(std::vector<Line>& lines, std::string_view title, const std::map<std::string, int>& a, const std::map<std::string, int>& b) {
   std::set<std::string> names;
   for (const auto& [name, count] : a) names.insert(name);
   for (const auto& [name, count] : b) names.insert(name);
-  std::string text;
-  for (const std::string& name : names) {
-    auto of = [&](const std::map<std::string, int>& map) { return map.contains(name) ? map.at(name) : 0; };
-    text += row({fmt::format("{} {}", title, name), of(a), of(b)});
-  }
-  return text;
+  auto count_of = [](const std::map<std::string, int>& counts, const std::string& name) { return counts.contains(name) ? counts.at(name) : 0; };
+  for (const std::string& name : names) lines.push_back({fmt::format("{} {}", title, name), count_of(a, name), count_of(b, name)});
 }
 
 std::string output_text(const OutputDifference& output) {
@@ -110,14 +105,18 @@ std::string output_text(const OutputDifference& output) {
 }
 
 std::string to_text(const Difference& d) {
+  std::vector<Line> lines = {{"regions", d.a.regions, d.b.regions}};
+  add_counts(lines, "npu", d.a.operations, d.b.operations);
+  add_counts(lines, "host", d.a.kernels, d.b.kernels);
+  add_counts(lines, "delegate", d.a.other_delegates, d.b.other_delegates);
+  for (const Line& line : byte_lines(d.a, d.b)) lines.push_back(line);
+  for (const Line& line : estimate_lines(d.a, d.b)) lines.push_back(line);
+  size_t width = 0;
+  for (const Line& line : lines) width = std::max(width, line.name.size());
+
   std::string text = fmt::format("a  {}  {}\nb  {}  {}\n", d.a.path, fmt::join(d.a.npus, ", "), d.b.path, fmt::join(d.b.npus, ", "));
-  text += fmt::format("{:<28} {:>14} {:>14} {:>10}\n", "", "a", "b", "change");
-  text += row({"regions", d.a.regions, d.b.regions});
-  text += counts("npu", d.a.operations, d.b.operations);
-  text += counts("host", d.a.kernels, d.b.kernels);
-  text += counts("delegate", d.a.other_delegates, d.b.other_delegates);
-  for (const Line& line : byte_lines(d.a, d.b)) text += row(line);
-  for (const Line& line : estimate_lines(d.a, d.b)) text += row(line);
+  text += fmt::format("{:<{}} {:>12} {:>12}\n", "", width, "a", "b");
+  for (const Line& line : lines) text += fmt::format("{:<{}} {:>12} {:>12}  {}\n", line.name, width, cell(line.a), cell(line.b), change(line));
   for (const OutputDifference& output : d.outputs) text += output_text(output);
   for (const std::string& sentence : d.broken) text += fmt::format("broken: {}\n", sentence);
   return text;

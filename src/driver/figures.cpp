@@ -13,6 +13,12 @@ namespace swoop {
 
 namespace {
 
+// Commands that start nothing.
+bool is_bookkeeping(std::string_view operation) {
+  constexpr std::string_view kNames[] = {"STOP", "IRQ", "DMA_WAIT", "KERNEL_WAIT", "PMU_MASK"};
+  return std::find(std::begin(kNames), std::end(kNames), operation) != std::end(kNames);
+}
+
 Result<void> add_region(ProgramFigures& figures, const ProgramDelegate& delegate) {
   TRY_ASSIGN(NpuProgram program, unpack(delegate.blob));
   TRY_ASSIGN(DriverPayload payload, parse_payload(program.commands));
@@ -20,9 +26,13 @@ Result<void> add_region(ProgramFigures& figures, const ProgramDelegate& delegate
   ++figures.regions;
   if (std::string npu = payload.config.name(); std::find(figures.npus.begin(), figures.npus.end(), npu) == figures.npus.end())
     figures.npus.push_back(npu);
-  constexpr std::string_view kOperation = "NPU_OP_";
-  for (const NpuCommand& command : commands)
-    if (command.name().starts_with(kOperation)) ++figures.operations[std::string(command.name().substr(kOperation.size()))];
+  constexpr std::string_view kLead = "NPU_OP_";
+  for (const NpuCommand& command : commands) {
+    std::string_view name = command.name();
+    if (!name.starts_with(kLead)) continue;
+    name.remove_prefix(kLead.size());
+    if (!is_bookkeeping(name)) ++figures.operations[std::string(name)];
+  }
   figures.weight_bytes += static_cast<int64_t>(program.weights.size());
   figures.command_bytes += static_cast<int64_t>(program.commands.size());
   figures.scratch_bytes = std::max(figures.scratch_bytes, static_cast<int64_t>(program.scratch_size));
@@ -36,7 +46,7 @@ void add_estimates(ProgramFigures& figures, const ProgramDelegate& delegate) {
   if (spec != delegate.compile_specs.end()) found = parse_estimates_text(spec->second);
   if (!found) {
     figures.estimates.reset();
-    figures.estimates_why = "the file does not record them: it was not made by swoop";
+    figures.estimates_why = "the file carries no estimates, as files of other compilers do not";
     return;
   }
   if (!figures.estimates) return;

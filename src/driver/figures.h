@@ -15,7 +15,7 @@ namespace swoop {
 struct ProgramFigures {
   std::string path;
   std::vector<std::string> npus;           // that its regions are for, each once
-  std::map<std::string, int> operations;   // of all command streams: "CONV" -> 9
+  std::map<std::string, int> operations;   // of all command streams: "CONV" -> 9; waits and the stop are not counted
   std::map<std::string, int> kernels;      // on the host: "aten::add" -> 1
   std::map<std::string, int> other_delegates;  // backends that are not the NPU's, with their number
   int64_t regions = 0;

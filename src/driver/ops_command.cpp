@@ -49,33 +49,33 @@ std::vector<NpuTarget> asked_families(const std::optional<NpuTarget>& target) {
   return families;
 }
 
-std::vector<std::string_view> expansions_of(Op op) {
-  std::vector<std::string_view> names;
-  for (const Rule& rule : expand_rules())
-    if (std::find(rule.roots.begin(), rule.roots.end(), op) != rule.roots.end()) names.push_back(rule.name);
-  return names;
+// A rule that has operators with an NPU form among its roots adapts a form; one that has none makes operators that have one.
+bool is_rewritten(Op op, const NpuTarget& target) {
+  std::span<const Rule> rules = expand_rules();
+  return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
+    return std::find(rule.roots.begin(), rule.roots.end(), op) != rule.roots.end() &&
+           std::none_of(rule.roots.begin(), rule.roots.end(), [&](Op root) { return has_npu_form(root, target); });
+  });
 }
 
 // Where an operator on quantized values goes: to the NPU as it is, to the NPU after a rewrite, or to a kernel of the host.
 std::string way_of(Op op, const NpuTarget& target) {
   if (op == Op::Quantize || op == Op::Dequantize) return "border";
   if (has_npu_form(op, target)) return "NPU";
-  return expansions_of(op).empty() ? "host" : "rewritten";
+  return is_rewritten(op, target) ? "rewritten" : "host";
 }
 
 Table core_table(const std::optional<NpuTarget>& target) {
   Table table{"Core operators",
               "Everything PyTorch offers becomes these. `NPU`: has a form on the NPU, within the limits below; `rewritten`: becomes operators "
-              "that have, by the rules named; `border`: changes between floats and codes; `host`: a kernel of the stock runtime.",
+              "that have, by a rule below; `border`: changes between floats and codes; `host`: a kernel of the stock runtime.",
               {"operator", "range of the result"}, {}};
   std::vector<NpuTarget> families = asked_families(target);
   for (const NpuTarget& npu : families) table.head.push_back(short_name(npu.family));
-  table.head.push_back("rewrites");
   for (int i = 0; i < kOpCount; ++i) {
     auto op = static_cast<Op>(i);
     std::vector<std::string> row = {std::string(name_of(op)), std::string(name_of(info(op).policy))};
     for (const NpuTarget& npu : families) row.push_back(way_of(op, npu));
-    row.push_back(fmt::format("{}", fmt::join(expansions_of(op), ", ")));
     table.rows.push_back(std::move(row));
   }
   return table;

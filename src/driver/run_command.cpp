@@ -49,6 +49,18 @@ constexpr std::string_view kLayersHint =
     "A .pte carries neither float values nor source lines: `swoop accuracy MODEL.pt2 --calibrate SAMPLES` compares each layer with its float "
     "value, `swoop compile --json` names the layers with their source lines.\n";
 
+// The runtime quotes what it finds in a file; a terminal must not meet control characters.
+std::string printable(std::string_view text) {
+  std::string result;
+  for (char c : text) {
+    if (c >= ' ' && c <= '~')
+      result += c;
+    else
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return result;
+}
+
 Result<void> run(const RunFlags& flags) {
   TRY_ASSIGN(std::shared_ptr<const MappedFile> program, MappedFile::open(flags.model));
   TRY_ASSIGN(std::shared_ptr<const MappedFile> inputs, MappedFile::open(flags.inputs));
@@ -67,7 +79,7 @@ Result<void> run(const RunFlags& flags) {
   Buffer outputs;
   Result<NpzRunSummary> summary = run_npz(program->bytes(), inputs->bytes(), outputs, options);
   if (tracer) fmt::print("{}", tracer->regions() > 0 ? tracer->text() : "no region runs on the NPU: there is nothing to trace\n");
-  if (!summary) return error("{}: {}", flags.model, summary.error().message);
+  if (!summary) return error("{}: {}", flags.model, printable(summary.error().message));
   if (flags.layers && !flags.json) fmt::print("{}", kLayersHint);
   if (!flags.output.empty()) TRY(write_file(flags.output, outputs));
   TRY_ASSIGN(std::vector<NamedArray> arrays, read_npz(outputs));
