@@ -1,0 +1,278 @@
+"""The command line: help of every command, and a sentence, exit code 1 and no file left for everything a user can get wrong."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SWOOP = pathlib.Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "swoop"
+MODELS = ROOT / "test" / "models"
+MODEL = MODELS / "resnet8_int8.pt2"
+FLOAT_MODEL = MODELS / "resnet8.pt2"
+COMMANDS = ["compile", "run", "inspect", "accuracy", "diff", "ops"]
+
+
+def swoop(*arguments):
+    return subprocess.run([SWOOP, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+
+
+def refused(*arguments):
+    """The sentence with which a command is refused."""
+    done = swoop(*arguments)
+    assert done.returncode == 1, (done.returncode, done.stdout, done.stderr)
+    assert done.stderr.strip(), "no sentence on standard error"
+    assert "terminate called" not in done.stderr and "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def pte(tmp_path_factory):
+    """A finished program and inputs for it: one sample and two stacked ones."""
+    folder = tmp_path_factory.mktemp("program")
+    path = folder / "resnet8.pte"
+    done = swoop("compile", MODEL, "-o", path, "--no-verify", "-q")
+    assert done.returncode == 0, done.stderr
+    samples = np.load(MODELS / "resnet8.npz")["test"].astype(np.float32)
+    np.savez(folder / "one.npz", x=samples[0])
+    np.savez(folder / "two.npz", x=samples)
+    return path
+
+
+# -- help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command):
+    done = swoop(command, "--help")
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.splitlines()[0].strip(), "the first line says what the command does"
+    assert "Usage" in done.stdout
+
+
+def test_the_program_lists_its_commands():
+    done = swoop("--help")
+    assert done.returncode == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in done.stdout, command
+
+
+def test_the_version_is_a_version():
+    done = swoop("--version")
+    assert done.returncode == 0 and done.stdout.strip().count(".") == 2
+
+
+# -- flags
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["translate"], ["--no-such-flag"], *[[c, "--no-such-flag"] for c in COMMANDS], *[[c] for c in COMMANDS if c != "ops"]],
+    ids=lambda a: " ".join(a) or "nothing",
+)
+def test_a_wrong_or_missing_word_is_named(arguments):
+    sentence = refused(*arguments)
+    if "--no-such-flag" in arguments and len(arguments) == 1:
+        assert "subcommand" in sentence or "--no-such-flag" in sentence
+
+
+@pytest.mark.parametrize(
+    "flags, word",
+    [
+        (["--target", "ethos-u55"], "ethos-u55-128"),
+        (["--target", "cortex-m55"], "ethos-u85-2048"),
+        (["--system-config", "Nonsense"], "Nonsense"),
+        (["--memory-mode", "Nonsense"], "Nonsense"),
+        (["--optimise", "Everything"], "Everything"),
+        (["--precision", "int7"], "int7"),
+        (["--calibration-method", "guess"], "guess"),
+        (["--weight-bits", "5"], "5"),
+        (["--io", "complex"], "complex"),
+        (["--config", "missing.ini"], "missing.ini"),
+        (["--quantize-config", "missing.toml"], "missing.toml"),
+        (["--threads", "many"], "many"),
+        (["--stop-after", "lunch"], "lunch"),
+        (["--arena-cache-size", "-5"], "5"),
+    ],
+    ids=lambda x: "=".join(x) if isinstance(x, list) else "",
+)
+def test_compile_refuses_a_bad_value_and_names_it(flags, word, tmp_path):
+    output = tmp_path / "out.pte"
+    assert word in refused("compile", MODEL, "-o", output, *flags)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ops_lists_the_targets_when_it_does_not_know_one():
+    assert "ethos-u65-512" in refused("ops", "--target", "ethos-u66-128")
+
+
+# -- files
+
+
+def bad_files(folder):
+    (folder / "empty").write_bytes(b"")
+    (folder / "text").write_text("This is not a model.\n" * 40)
+    (folder / "noise").write_bytes(np.random.default_rng(0).bytes(4096))
+    (folder / "zip").write_bytes(b"PK\x05\x06" + bytes(18))
+    (folder / "folder").mkdir()
+    return {"missing": folder / "missing", "folder": folder / "folder", **{n: folder / n for n in ("empty", "text", "noise", "zip")}}
+
+
+KINDS = ["missing", "folder", "empty", "text", "noise", "zip"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("command", ["compile", "accuracy", "inspect"])
+def test_a_file_that_is_no_model_is_refused(command, kind, tmp_path):
+    path = bad_files(tmp_path)[kind]
+    before = sorted(tmp_path.rglob("*"))
+    flags = {"compile": ["-o", tmp_path / "out.pte"], "accuracy": ["--calibrate", "random:0"], "inspect": []}[command]
+    assert str(path) in refused(command, path, *flags), "the sentence names the file"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_run_refuses_a_file_that_is_no_program(kind, pte, tmp_path):
+    path = bad_files(tmp_path)[kind]
+    before = sorted(tmp_path.rglob("*"))
+    assert str(path) in refused("run", path, "--inputs", pte.parent / "one.npz", "-o", tmp_path / "out.npz")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_run_refuses_inputs_that_are_no_arrays(kind, pte, tmp_path):
+    path = bad_files(tmp_path)[kind]
+    before = sorted(tmp_path.rglob("*"))
+    refused("run", pte, "--inputs", path, "-o", tmp_path / "out.npz")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_diff_refuses_a_file_that_is_no_program(kind, pte, tmp_path):
+    path = bad_files(tmp_path)[kind]
+    assert str(path) in refused("diff", pte, path)
+    assert str(path) in refused("diff", path, pte)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calibration_refuses_what_holds_no_samples(kind, tmp_path):
+    path = bad_files(tmp_path)[kind]
+    before = sorted(tmp_path.rglob("*"))
+    refused("compile", FLOAT_MODEL, "--calibrate", path, "-o", tmp_path / "out.pte")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_float_model_without_samples_is_told_what_to_give(tmp_path):
+    sentence = refused("compile", FLOAT_MODEL, "-o", tmp_path / "out.pte")
+    assert "--calibrate" in sentence and "random:" in sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+BAD_ARRAYS = {
+    "wrong shape": np.zeros((1, 3, 31, 32), np.float32),
+    "wrong rank": np.zeros((3, 32), np.float32),
+    "wrong type": np.zeros((1, 3, 32, 32), np.int64),
+    "text": np.array(["a", "b"]),
+    "objects": np.array([None, {}], dtype=object),
+}
+
+
+@pytest.mark.parametrize("what", BAD_ARRAYS)
+def test_run_refuses_arrays_that_do_not_fit(what, pte, tmp_path):
+    np.savez(tmp_path / "x.npz", x=BAD_ARRAYS[what])
+    refused("run", pte, "--inputs", tmp_path / "x.npz", "-o", tmp_path / "out.npz")
+    assert [p.name for p in tmp_path.iterdir()] == ["x.npz"]
+
+
+@pytest.mark.parametrize("what", ["wrong shape", "wrong rank", "text", "objects"])
+def test_calibration_refuses_arrays_that_do_not_fit(what, tmp_path):
+    np.savez(tmp_path / "x.npz", x=BAD_ARRAYS[what])
+    refused("compile", FLOAT_MODEL, "--calibrate", tmp_path / "x.npz", "-o", tmp_path / "out.pte")
+    assert [p.name for p in tmp_path.iterdir()] == ["x.npz"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_calibration_refuses_samples_that_are_no_numbers(value, tmp_path):
+    samples = np.zeros((2, 1, 3, 32, 32), np.float32)
+    samples[1, 0, 2, 3, 4] = value
+    np.savez(tmp_path / "x.npz", x=samples)
+    refused("compile", FLOAT_MODEL, "--calibrate", tmp_path / "x.npz", "-o", tmp_path / "out.pte")
+    assert [p.name for p in tmp_path.iterdir()] == ["x.npz"]
+
+
+@pytest.mark.parametrize("command", ["compile", "run"])
+def test_an_output_that_cannot_be_written_is_named(command, pte, tmp_path):
+    output = tmp_path / "no" / "such" / "folder" / "out"
+    arguments = [MODEL, "--no-verify"] if command == "compile" else [pte, "--inputs", pte.parent / "one.npz"]
+    assert str(output) in refused(command, *arguments, "-o", output)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- run
+
+
+def test_run_gives_stacked_inputs_back_stacked(pte, tmp_path):
+    for name, runs in (("one", 1), ("two", 2)):
+        done = swoop("run", pte, "--inputs", pte.parent / f"{name}.npz", "-o", tmp_path / f"{name}.npz", "--json")
+        assert done.returncode == 0, done.stderr
+        summary = json.loads(done.stdout)
+        assert summary["schema"] == 1 and summary["runs"] == runs
+        assert summary["memory"]["planned_bytes"] > 0 and summary["memory"]["temp_bytes"] > 0
+    one, two = np.load(tmp_path / "one.npz")["out0"], np.load(tmp_path / "two.npz")["out0"]
+    assert one.shape == (1, 10) and two.shape == (2, 1, 10)
+    assert np.array_equal(one, two[0]) and not np.array_equal(two[0], two[1])
+    assert abs(float(one.sum()) - 1) < 0.1, "a softmax"
+
+
+def test_run_traces_commands_and_dumps_borders(pte, tmp_path):
+    done = swoop("run", pte, "--inputs", pte.parent / "one.npz", "--trace", "--dump", tmp_path / "dump")
+    assert done.returncode == 0, done.stderr
+    assert "call 0: region 0 on ethos-u55-128" in done.stdout
+    assert "NPU_SET_IFM_REGION" in done.stdout and "NPU_OP_CONV" in done.stdout
+    codes = np.load(tmp_path / "dump" / "region0_in0.npy")
+    assert codes.dtype == np.int8 and codes.size == 3 * 32 * 32
+
+    done = swoop("run", pte, "--inputs", pte.parent / "one.npz", "--layers")
+    assert done.returncode == 0, done.stderr
+    assert "NPU_OP_CONV" in done.stdout and "NPU_SET" not in done.stdout and "swoop accuracy" in done.stdout
+
+
+# -- diff
+
+
+def test_diff_of_a_file_with_itself_shows_no_change(pte):
+    done = swoop("diff", pte, pte, "--inputs", pte.parent / "two.npz", "--max-cycles", 0, "--max-bytes", 0, "--min-sqnr", 200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "out0: equal" in done.stdout and "%" not in done.stdout
+    summary = json.loads(swoop("diff", pte, pte, "--json").stdout)
+    assert summary["a"] == summary["b"] and summary["broken"] == [] and summary["outputs"] == []
+    assert summary["a"]["regions"] == 1 and summary["a"]["npu_operations"]["CONV"] > 0
+    assert summary["a"]["total_cycles"] > summary["a"]["npu_cycles"] // 2 > 0
+
+
+def test_diff_breaks_on_each_threshold(pte, tmp_path):
+    """ResNet8 against itself on a smaller NPU (more cycles), and against another model (other outputs, more bytes)."""
+    slow = tmp_path / "slow.pte"
+    assert swoop("compile", MODEL, "-o", slow, "--target", "ethos-u55-32", "--no-verify", "-q").returncode == 0
+    done = swoop("diff", pte, slow, "--max-cycles", 10, "--inputs", pte.parent / "one.npz", "--json")
+    assert done.returncode == 1
+    summary = json.loads(done.stdout)
+    assert len(summary["broken"]) == 1 and "--max-cycles" in summary["broken"][0]
+    assert summary["outputs"][0]["equal"], "every NPU computes the same"
+    assert swoop("diff", pte, slow, "--max-cycles", 100000).returncode == 0
+    assert swoop("diff", slow, pte, "--max-cycles", 0).returncode == 0, "faster is no fault"
+
+    other = tmp_path / "other.pte"
+    samples = pte.parent / "two.npz"
+    done = swoop("compile", FLOAT_MODEL, "-o", other, "--calibrate", samples, "--weight-bits", 8, "--per-tensor", "--no-verify", "-q")
+    assert done.returncode == 0, done.stderr
+    done = swoop("diff", pte, other, "--inputs", samples, "--min-sqnr", 300)
+    assert done.returncode == 1 and "broken: --min-sqnr" in done.stdout and "elements differ" in done.stdout
+    assert swoop("diff", pte, other, "--inputs", samples).returncode == 0, "no threshold, no fault"
+    integer = tmp_path / "integer.pte"
+    assert swoop("compile", MODEL, "-o", integer, "--io", "int8", "--no-verify", "-q").returncode == 0
+    assert swoop("diff", integer, pte, "--max-bytes", 0).returncode == 1, "the border's kernels make the file larger"
+    assert "--inputs" in refused("diff", pte, pte, "--min-sqnr", 10)

@@ -1,0 +1,52 @@
+"""Documents that are printed by the program must be what it prints now, and what the others name must exist."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SWOOP = pathlib.Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "swoop"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_support_is_what_the_tables_say():
+    done = subprocess.run([SWOOP, "ops", "--markdown"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert (ROOT / "docs" / "SUPPORT.md").read_text() == done.stdout, "run `make docs` and commit docs/SUPPORT.md"
+
+
+def test_pages_link_to_files_that_exist():
+    broken = []
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            if not (page.parent / target).exists():
+                broken.append(f"{page.name}: {target}")
+    assert broken == []
+
+
+def test_source_files_that_pages_name_exist():
+    missing = []
+    for page in PAGES:
+        for path in re.findall(r"`((?:src|test|tools|bench|docs|cmake)/[\w./-]+\.\w+)`", page.read_text()):
+            if not (ROOT / path).exists():
+                missing.append(f"{page.name}: {path}")
+    assert missing == []
+
+
+def test_every_room_is_in_the_architecture():
+    rooms = re.findall(r"^room\((\w+)", (ROOT / "CMakeLists.txt").read_text(), re.M)
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    assert [room for room in rooms if f"`{room}`" not in text] == []
+    assert len(text.splitlines()) <= 200
+
+
+def test_flags_that_pages_name_exist():
+    commands = {}
+    for page in PAGES:
+        for command, rest in re.findall(r"^(?:\$ )?(?:build/release/)?swoop +(\w+)([^\n|`]*)", page.read_text(), re.M):
+            if command not in commands:
+                commands[command] = subprocess.run([SWOOP, command, "--help"], capture_output=True, text=True, timeout=60).stdout
+            for flag in re.findall(r"(?<!\S)--[a-z][a-z0-9-]*", rest.split("#")[0]):
+                assert flag in commands[command], f"{page.name}: swoop {command} has no {flag}"
+    assert len(commands) >= 5
