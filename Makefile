@@ -45,6 +45,7 @@ models: test-setup
 # The pages that the program prints itself; test/test_docs.py compares them.
 docs: build
 	$(SWOOP) ops --markdown >docs/SUPPORT.md.part && mv docs/SUPPORT.md.part docs/SUPPORT.md
+	tools/readme.py $(BUILD)
 
 setup:
 	@tools/setup.sh build
