@@ -1,0 +1,137 @@
+"""One measurement of ExecuTorch's own flow in a process of its own, as JSON on the last line. bench.py calls it.
+
+    peer.py lower    MODEL_int8.pt2 TARGET SYSTEM_CONFIG MEMORY_MODE   to_edge_transform_and_lower + to_executorch, and Vela's summary
+    peer.py quantize MODEL.pt2 SAMPLES.npz ARRAY                       prepare_pt2e, calibration, convert_pt2e
+    peer.py eager    MODEL.pt2 SAMPLES.npz ARRAY RUNS                  the float model in PyTorch, milliseconds per run
+
+Imports are timed apart: a process pays them once, whatever it compiles. A process per measurement, because a crash must not take the others
+with it and because nothing is warm that would not be warm for a user.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import pathlib
+import sys
+import tempfile
+import time
+import warnings
+
+
+def seconds_of(action):
+    start = time.perf_counter()
+    value = action()
+    return value, time.perf_counter() - start
+
+
+def vela_totals(folders):
+    """Sums of Vela's summaries, one per delegate."""
+    rows = []
+    for folder in folders:
+        for path in sorted(pathlib.Path(folder, "output").glob("*_summary_*.csv")):
+            with open(path, newline="") as file:
+                rows += list(csv.DictReader(file))
+    columns = {"npu_cycles": "cycles_npu", "total_cycles": "cycles_total", "macs": "nn_macs"}
+    return {name: int(sum(float(row[column]) for row in rows)) for name, column in columns.items()}
+
+
+def lower(model, target, system_config, memory_mode):
+    def imports():
+        import executorch.backends.arm.ethosu.backend as backend
+        import executorch.kernels.quantized  # noqa: F401  (the border's kernels)
+        import torch
+        from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+        from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+        from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers the q/dq operators)
+
+        return backend, torch, EthosUCompileSpec, EthosUPartitioner, EdgeCompileConfig, to_edge_transform_and_lower
+
+    modules, import_seconds = seconds_of(imports)
+    backend, torch, EthosUCompileSpec, EthosUPartitioner, EdgeCompileConfig, to_edge_transform_and_lower = modules
+
+    work = tempfile.TemporaryDirectory(prefix="swoop-bench-")
+    folders = []
+    compile_with_vela = backend.vela_compile
+
+    def kept(tosa, args, **options):  # keeps Vela's summary, which its caller throws away
+        folder = pathlib.Path(work.name, str(len(folders)))
+        folder.mkdir()
+        folders.append(folder)
+        return compile_with_vela(tosa, args, **{**options, "intermediate_path": str(folder)})
+
+    backend.vela_compile = kept
+    program, load_seconds = seconds_of(lambda: torch.export.load(model))
+    nodes = len(program.graph.nodes)
+    partitioner = EthosUPartitioner(EthosUCompileSpec(target, system_config=system_config, memory_mode=memory_mode))
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    edge, lower_seconds = seconds_of(lambda: to_edge_transform_and_lower(program, partitioner=[partitioner], compile_config=config))
+    finished, emit_seconds = seconds_of(edge.to_executorch)
+    return {
+        "import_seconds": import_seconds,
+        "load_seconds": load_seconds,
+        "lower_seconds": lower_seconds,
+        "to_executorch_seconds": emit_seconds,
+        "seconds": lower_seconds + emit_seconds,
+        "nodes": nodes,
+        "delegates": len(folders),
+        "pte_bytes": len(finished.buffer),
+        **vela_totals(folders),
+    }
+
+
+def samples_of(path, array):
+    import numpy as np
+    import torch
+
+    return [torch.from_numpy(sample) for sample in np.load(path)[array]]
+
+
+def quantize(model, samples, array):
+    def imports():
+        import torch
+        from executorch.backends.arm.ethosu import EthosUCompileSpec
+        from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+        return torch, EthosUCompileSpec, EthosUQuantizer, get_symmetric_quantization_config, convert_pt2e, prepare_pt2e
+
+    modules, import_seconds = seconds_of(imports)
+    torch, EthosUCompileSpec, EthosUQuantizer, get_symmetric_quantization_config, convert_pt2e, prepare_pt2e = modules
+    program, load_seconds = seconds_of(lambda: torch.export.load(model))
+    inputs = samples_of(samples, array)
+    module = program.module(check_guards=False)
+    quantizer = EthosUQuantizer(EthosUCompileSpec("ethos-u55-128"))
+    quantizer.set_global(get_symmetric_quantization_config(is_per_channel=True))
+    with torch.no_grad():
+        prepared, prepare_seconds = seconds_of(lambda: prepare_pt2e(module, quantizer))
+        _, calibrate_seconds = seconds_of(lambda: [prepared(x) for x in inputs])
+        _, convert_seconds = seconds_of(lambda: convert_pt2e(prepared))
+    return {
+        "import_seconds": import_seconds,
+        "load_seconds": load_seconds,
+        "prepare_seconds": prepare_seconds,
+        "calibrate_seconds": calibrate_seconds,
+        "convert_seconds": convert_seconds,
+        "seconds": prepare_seconds + calibrate_seconds + convert_seconds,
+        "samples": len(inputs),
+    }
+
+
+def eager(model, samples, array, runs):
+    import torch
+
+    module = torch.export.load(model).module(check_guards=False)
+    inputs = samples_of(samples, array)
+    times = []
+    with torch.inference_mode():
+        for i in range(int(runs) + 2):  # two to warm up
+            _, seconds = seconds_of(lambda: module(inputs[i % len(inputs)]))
+            times.append(seconds * 1e3)
+    times = sorted(times[2:])
+    return {"runs": len(times), "mean_ms": sum(times) / len(times), "median_ms": times[len(times) // 2], "threads": torch.get_num_threads()}
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    print(json.dumps({"lower": lower, "quantize": quantize, "eager": eager}[sys.argv[1]](*sys.argv[2:])))
