@@ -77,8 +77,12 @@ Result<tosa::TensorId> Lowering::movement(const Node& n) {
   if (from.quant != out(n).quant && n.op != Op::Concat) return cannot(n, "it moves data and requantizes it at once");
   if (n.op == Op::Reshape) return b.reshape(x, tosa_shape(out(n).shape));
   if (n.op == Op::Transpose) {
+    // Leading ones stay: regor puts them there itself, and a reshape could keep it from joining the transpose with its neighbour.
+    size_t ones = 0;
+    while (ones < from.shape.size() && from.shape[ones] == 1 && n.ints(Key::Perm)[ones] == static_cast<int64_t>(ones)) ++ones;
+    bool inner_ones = std::find(from.shape.begin() + static_cast<std::ptrdiff_t>(ones), from.shape.end(), 1) != from.shape.end();
+    if (from.shape.size() <= kMostDims && !inner_ones) return b.transpose(x, narrow_ints(n.ints(Key::Perm)));
     Squeezed squeezed = squeeze(from.shape, n.ints(Key::Perm));
-    if (squeezed.perm.size() == static_cast<size_t>(from.rank())) return b.transpose(x, narrow_ints(n.ints(Key::Perm)));
     if (squeezed.perm.size() < 2) return b.reshape(x, tosa_shape(out(n).shape));
     return b.reshape(b.transpose(b.reshape(x, squeezed.shape), squeezed.perm), tosa_shape(out(n).shape));
   }
