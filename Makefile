@@ -33,7 +33,7 @@ sanitized:
 
 fuzz:
 	@cmake --preset fuzz $(LAUNCHER) >/dev/null
-	@cmake --build --preset fuzz
+	@cmake --build --preset fuzz --target fuzzers
 	tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
 bench: test-setup build

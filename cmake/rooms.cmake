@@ -1,6 +1,7 @@
 # room(NAME USES other rooms...): a static library from src/NAME/*.cpp and, with SWOOP_TESTS, a test program NAME_test
 # from src/NAME/*_test.cpp and a program per src/NAME/*_tool.cpp, which Python tests drive. Fuzz targets (src/NAME/*_fuzz.cpp)
 # are built with SWOOP_FUZZ.
+add_custom_target(fuzzers)
 function(room NAME)
   cmake_parse_arguments(ROOM "" "" "USES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cpp)
@@ -45,6 +46,7 @@ function(room NAME)
       get_filename_component(fuzzer ${file} NAME_WE)
       add_executable(${fuzzer} ${file})
       target_link_libraries(${fuzzer} PRIVATE swoop_${NAME} -fsanitize=fuzzer)
+      add_dependencies(fuzzers ${fuzzer})
     endforeach()
   endif()
 endfunction()
