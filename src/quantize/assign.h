@@ -62,6 +62,7 @@ class TypeAssigner {
   ValueId measured_id(ValueId id) const;       // the value of the float graph that has the statistics
   Precision precision_of(const Class& c) const;
   Precision precision_of_value(ValueId id) const;
+  Range within_bounds(Range range, const Class& c) const;
   Range range_of_class(Class& c);
   Type type_of_class(Class& c);
   void set_types();

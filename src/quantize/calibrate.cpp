@@ -5,14 +5,13 @@
 #include <set>
 
 #include "quantize/choices.h"
+#include "quantize/layers.h"
 
 namespace swoop {
 
 namespace {
 
 bool is_control(Op op) { return op == Op::Cond || op == Op::While || op == Op::Map || op == Op::Scan; }
-
-bool has_weights(Op op) { return op == Op::Conv || op == Op::ConvTranspose || op == Op::Linear; }
 
 // Watches one graph while it runs.
 class Watch {
@@ -31,7 +30,7 @@ class Watch {
     for (NodeId id = graph.first(); id != kNone; id = graph.node(id).next) {
       const Node& node = graph.node(id);
       for (ValueId output : node.outputs) observed_[output] = is_plain_float(output) && !shares_type(node);
-      if (has_weights(node.op) && graph.value(node.inputs[1]).constant)
+      if (is_layer(node.op) && graph.value(node.inputs[1]).constant)
         channel_axis_[node.inputs[0]] = node.op == Op::Linear ? graph.type(node.inputs[0]).rank() - 1 : 1;
       if (!has_inner(node.op) && !is_control(node.op)) continue;
       if (is_control(node.op)) m_.bodies[id].resize(node.bodies.size());

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "quantize/assign.h"
+#include "quantize/layers.h"
 
 namespace swoop {
 
@@ -11,37 +12,12 @@ constexpr int64_t kBiasLimit = 2147483647;  // as PT2E writes biases: -(2^31 - 1
 // A weight scale so small that a step of the accumulator is below 2^-22 of the result's step wastes range that the bias may need.
 constexpr double kFinestStep = 1.0 / (1 << 22);
 
-bool is_layer(Op op) { return op == Op::Conv || op == Op::ConvTranspose || op == Op::Linear; }
-
 // Parameters of these are few and act on every element: 16 bits cost nothing there and save a third of the noise.
 bool has_wide_parameters(Op op) {
   return op == Op::LayerNorm || op == Op::RmsNorm || op == Op::GroupNorm || op == Op::BatchNorm || op == Op::Prelu;
 }
 
 Type symmetric_wide(Shape shape, Range range) { return activation_type(Precision::Int16, std::move(shape), range); }
-
-// Which output channel and which input channel an element of the weights belongs to.
-struct WeightIndex {
-  WeightIndex(const Node& node, const Shape& weight) : transposed(node.op == Op::ConvTranspose), groups(node.integer(Key::Groups, 1)) {
-    kernel = 1;
-    for (size_t d = 2; d < weight.size(); ++d) kernel *= weight[d];
-    rows = weight[0];
-    columns = weight[1];
-    outputs = transposed ? columns * groups : rows;
-  }
-  int64_t output(int64_t i) const {
-    int64_t row = i / (columns * kernel);
-    if (!transposed) return row;
-    return row / (rows / groups) * columns + i / kernel % columns;
-  }
-  int64_t input(int64_t i) const {
-    int64_t row = i / (columns * kernel);
-    if (transposed) return row;
-    return row / (rows / groups) * columns + i / kernel % columns;
-  }
-  bool transposed;
-  int64_t groups, kernel, rows, columns, outputs;
-};
 
 // The axis of the weights along which each index is one output channel; -1: there is none.
 int channel_axis(const Node& node, const Shape& weight) {
@@ -153,7 +129,7 @@ void TypeAssigner::quantize_layer(Node& node) {
     weight = Type{DType::I8, shape, Quant{scales, std::vector<int64_t>(scales.size(), 0), axis, -limit, limit}};
     ValueId read = measured_id(node.inputs[0]);
     const ChannelStatistics* means = read < measured_.channels.size() && measured_.channels[read].count > 0 ? &measured_.channels[read] : nullptr;
-    if (options.correct_bias && means) {
+    if (options.correct_bias && means && node.inputs.size() > 2) {
       std::vector<double> error(channels);
       for (size_t i = 0; i < w.size(); ++i) {
         auto at = static_cast<int64_t>(i);
@@ -181,20 +157,9 @@ void TypeAssigner::quantize_layer(Node& node) {
     append(codes, static_cast<int32_t>(std::clamp(code, static_cast<double>(-kBiasLimit), static_cast<double>(kBiasLimit))));
   }
   Type type{DType::I32, {index.outputs}, quant};
-  bool named = node.inputs.size() > 2 && node.inputs[2] != kNone;
-  std::string name = named ? graph_.value(node.inputs[2]).name : fmt::format("{}_bias", node.name);
+  std::string name = node.inputs[2] != kNone ? graph_.value(node.inputs[2]).name : fmt::format("{}_bias", node.name);
   ValueId constant = graph_.add_constant(type, graph_.store(std::move(codes)), name);
-  if (node.inputs.size() > 2) {
-    graph_.set_input(node, 2, constant);
-    return;
-  }
-  // A layer written without the slot for a bias is replaced by one that has it.
-  Node& fresh = graph_.add_node(node.op, {node.inputs[0], node.inputs[1], constant}, {y}, node.attrs, node.loc, node.name, node.id);
-  kinds_.resize(graph_.node_slots(), Kind::Quantized);
-  choices_.resize(graph_.node_slots());
-  mark(fresh.outputs[0]);
-  graph_.replace_all_uses(node.outputs[0], fresh.outputs[0]);
-  graph_.erase(node.id);
+  graph_.set_input(node, 2, constant);
 }
 
 }  // namespace swoop

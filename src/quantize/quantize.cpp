@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "quantize/assign.h"
+#include "quantize/equalize.h"
 #include "quantize/prepare.h"
+#include "quantize/search.h"
 
 namespace swoop {
 
@@ -27,7 +29,16 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   report.method = options.method;
   rewrite(graph, prepare_rules(), Repeat::Fixpoint);
   TRY_ASSIGN(Measured measured, calibrate(graph, samples));
+  if (options.equalize) {
+    report.equalized = equalize(graph, measured);
+    if (report.equalized > 0) {
+      TRY_ASSIGN(measured, calibrate(graph, samples));
+    }
+  }
   Assignment assignment{.options = options, .raised = {}, .values = &report.values, .bias_corrected = &report.bias_corrected};
+  if (options.min_sqnr) {
+    TRY_ASSIGN(assignment.raised, search_precision(graph, measured, samples, options, report));
+  }
   TypeAssigner(graph, measured, assignment).run();
   return report;
 }

@@ -13,7 +13,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// `levels`: codes that the type has (256, 65536). The result lies inside what was measured and includes zero.
+// `levels`: codes that the type has (256, 65536). The result includes zero. Mse leaves
+// room for what few samples have not shown; the others stay inside what was measured.
 Range choose_range(const Statistics& statistics, Method method, double percentile, int levels);
 
 // The search of PyTorch's HistogramObserver: bounds are moved inwards while the expected square error falls.

@@ -26,14 +26,12 @@ struct Extent {
   float min = std::numeric_limits<float>::infinity();
   float max = -std::numeric_limits<float>::infinity();
   uint64_t count = 0;
-  uint64_t zeros = 0;
   bool nan = false;
 
   void join(const Extent& other) {
     min = std::min(min, other.min);
     max = std::max(max, other.max);
     count += other.count;
-    zeros += other.zeros;
     nan |= other.nan;
   }
 };
@@ -41,7 +39,6 @@ struct Extent {
 // True when all elements are finite, which nearly all tensors are; then extent is complete.
 STATISTICS_CLONES bool plain_extent(const float* x, size_t count, Extent& extent) {
   float low[kLanes], high[kLanes], bad[kLanes] = {};
-  uint32_t zeros[kLanes] = {};
   for (size_t j = 0; j < kLanes; ++j) low[j] = high[j] = x[0];
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
@@ -50,20 +47,17 @@ STATISTICS_CLONES bool plain_extent(const float* x, size_t count, Extent& extent
       low[j] = v < low[j] ? v : low[j];
       high[j] = v > high[j] ? v : high[j];
       bad[j] += v * 0.0f;  // NaN for infinities and NaN
-      zeros[j] += v == 0.0f;
     }
   for (size_t j = 0; i < count; ++i, ++j) {
     low[j] = std::min(low[j], x[i]);
     high[j] = std::max(high[j], x[i]);
     bad[j] += x[i] * 0.0f;
-    zeros[j] += x[i] == 0.0f;
   }
   extent.count = count;
   for (size_t j = 0; j < kLanes; ++j) {
     if (bad[j] != 0.0f) return false;
     extent.min = std::min(extent.min, low[j]);
     extent.max = std::max(extent.max, high[j]);
-    extent.zeros += zeros[j];
   }
   return true;
 }
@@ -76,7 +70,6 @@ Extent filtered_extent(const float* x, size_t count, float floor) {
     extent.min = std::min(extent.min, x[i]);
     extent.max = std::max(extent.max, x[i]);
     ++extent.count;
-    extent.zeros += x[i] == 0.0f;
   }
   return extent;
 }
@@ -165,7 +158,6 @@ void Statistics::add(std::span<const float> values, float floor) {
 
   Statistics batch;
   batch.count = extent.count;
-  batch.zeros = extent.zeros;
   batch.min = extent.min;
   batch.max = extent.max;
   // The new elements are counted on the joint grid at once, as HistogramObserver does; only what was seen before is spread anew.
@@ -186,8 +178,10 @@ void Statistics::add(std::span<const float> values, float floor) {
       spread(bins, min, max, grid, batch.bins);
   }
   bins = std::move(batch.bins);
+  second_min = std::min(second_min, std::max(min, extent.min));
+  second_max = std::max(second_max, std::min(max, extent.max));
+  ++batches;
   count += extent.count;
-  zeros += extent.zeros;
   min = low;
   max = high;
 }
@@ -208,10 +202,24 @@ void Statistics::merge(const Statistics& other) {
   spread(bins, min, max, grid, joint);
   spread(other.bins, other.min, other.max, grid, joint);
   bins = std::move(joint);
+  second_min = std::min({second_min, other.second_min, std::max(min, other.min)});
+  second_max = std::max({second_max, other.second_max, std::min(max, other.max)});
+  batches = std::max(batches, other.batches);
   count += other.count;
-  zeros += other.zeros;
   min = low;
   max = high;
+}
+
+double Statistics::likely_min() const {
+  if (batches < 2) return static_cast<double>(min);
+  auto n = static_cast<double>(batches);
+  return static_cast<double>(min) - (n - 1) / n * (static_cast<double>(second_min) - static_cast<double>(min));
+}
+
+double Statistics::likely_max() const {
+  if (batches < 2) return static_cast<double>(max);
+  auto n = static_cast<double>(batches);
+  return static_cast<double>(max) + (n - 1) / n * (static_cast<double>(max) - static_cast<double>(second_max));
 }
 
 double Statistics::share_outside(double low, double high) const {

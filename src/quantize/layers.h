@@ -1,0 +1,33 @@
+// Layers with weights: conv, transposed conv and linear, and how their weights are indexed.
+#pragma once
+
+#include "ops/ops.h"
+
+namespace swoop {
+
+inline bool is_layer(Op op) { return op == Op::Conv || op == Op::ConvTranspose || op == Op::Linear; }
+
+// Which output channel and which input channel an element of the weights belongs to.
+struct WeightIndex {
+  WeightIndex(const Node& node, const Shape& weight) : transposed(node.op == Op::ConvTranspose), groups(node.integer(Key::Groups, 1)) {
+    kernel = 1;
+    for (size_t d = 2; d < weight.size(); ++d) kernel *= weight[d];
+    rows = weight[0];
+    columns = weight[1];
+    outputs = transposed ? columns * groups : rows;
+  }
+  int64_t output(int64_t i) const {
+    int64_t row = i / (columns * kernel);
+    if (!transposed) return row;
+    return row / (rows / groups) * columns + i / kernel % columns;
+  }
+  int64_t input(int64_t i) const {
+    int64_t row = i / (columns * kernel);
+    if (transposed) return row;
+    return row / (rows / groups) * columns + i / kernel % columns;
+  }
+  bool transposed;
+  int64_t groups, kernel, rows, columns, outputs;
+};
+
+}  // namespace swoop

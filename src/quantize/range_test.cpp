@@ -1,0 +1,192 @@
+// Statistics, ranges, scopes and the config file.
+#include "quantize/range.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "quantize/choices.h"
+
+namespace swoop {
+namespace {
+
+std::vector<float> normal(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> distribution;
+  std::vector<float> values(count);
+  for (float& x : values) x = distribution(random);
+  return values;
+}
+
+TEST(Statistics, counts_every_finite_element_once) {
+  Statistics s;
+  std::vector<float> x = normal(100003, 1);
+  x[5] = INFINITY;
+  x[70000] = -INFINITY;
+  s.add(x);
+  EXPECT_EQ(s.count, 100001u);
+  EXPECT_FALSE(s.has_nan);
+  double total = 0;
+  for (double bin : s.bins) total += bin;
+  EXPECT_EQ(total, 100001);
+  std::vector<float> wider = {-20, 30};
+  s.add(wider);
+  EXPECT_EQ(s.min, -20);
+  EXPECT_EQ(s.max, 30);
+  total = 0;
+  for (double bin : s.bins) total += bin;
+  EXPECT_NEAR(total, 100003, 1e-6);
+  std::vector<float> nan = {NAN};
+  s.add(nan);
+  EXPECT_TRUE(s.has_nan);
+}
+
+TEST(Statistics, what_lies_below_the_floor_is_left_out) {
+  Statistics s;
+  std::vector<float> x = {-1e9f, -3, 2, -INFINITY};
+  s.add(x, -500);
+  EXPECT_EQ(s.count, 2u);
+  EXPECT_EQ(s.min, -3);
+}
+
+TEST(Statistics, the_likely_range_grows_with_the_gap_to_the_runner_up) {
+  Statistics s;
+  for (float top : {1.0f, 2.0f, 4.0f, 3.0f}) {
+    std::vector<float> x = {-1, 0, top};
+    s.add(x);
+  }
+  EXPECT_DOUBLE_EQ(s.likely_max(), 4 + 0.75 * (4 - 3));
+  EXPECT_DOUBLE_EQ(s.likely_min(), -1);
+}
+
+TEST(Range, zero_is_always_a_code) {
+  for (Range range : {Range{0.3, 7}, Range{-5, -1}, Range{-1, 0.001}, Range{0, 0}, Range{-1e-20, 1e-20}}) {
+    Type type = activation_type(Precision::Int8, {1}, range);
+    EXPECT_GE(type.zero_point(), -128);
+    EXPECT_LE(type.zero_point(), 127);
+    EXPECT_EQ(quantize_value(0.0f, type.scale(), type.zero_point(), -128, 127), type.zero_point());
+  }
+  EXPECT_EQ(activation_type(Precision::Int8, {1}, {0, 6}).zero_point(), -128);
+  EXPECT_EQ(activation_type(Precision::Int16, {1}, {-3, 6}).zero_point(), 0);
+}
+
+// The figures are those of torchao's HistogramObserver (2048 bins, 256 levels) for these bins; test/test_quantize.py compares more.
+TEST(Range, histogram_search_clips_a_far_outlier) {
+  Statistics s;
+  std::vector<float> x = normal(200000, 2);
+  s.add(x);
+  Range plain = histogram_range(s, 256);
+  EXPECT_GT(plain.max, 3.0);
+  x.push_back(60.0f);
+  Statistics far;
+  far.add(x);
+  Range clipped = histogram_range(far, 256);
+  EXPECT_LT(clipped.max, 10.0);
+  EXPECT_GT(clipped.max, 2.5);
+}
+
+TEST(Range, mse_lies_between_least_error_and_what_was_measured) {
+  Statistics s;
+  s.add(normal(200000, 3));
+  Range range = choose_range(s, Method::Mse, 0, 256);
+  EXPECT_NEAR(range.max, 3.9, 0.6);  // the best clip of a normal distribution at 8 bits
+  EXPECT_NEAR(range.min, -3.9, 0.6);
+  Range all = choose_range(s, Method::MinMax, 0, 256);
+  EXPECT_EQ(all.max, static_cast<double>(s.max));
+  Range most = choose_range(s, Method::Percentile, 99, 256);
+  EXPECT_NEAR(most.max, 2.33, 0.05);
+}
+
+TEST(Scope, globs) {
+  EXPECT_TRUE(glob_matches("conv*", "conv2d_3"));
+  EXPECT_TRUE(glob_matches("*_3", "conv2d_3"));
+  EXPECT_TRUE(glob_matches("c?nv*d*", "conv2d_3"));
+  EXPECT_FALSE(glob_matches("conv", "conv2d"));
+  EXPECT_FALSE(glob_matches("a*b", "acd"));
+  EXPECT_TRUE(glob_matches("*", ""));
+}
+
+TEST(Scope, nodes_win_over_ops_and_ops_over_modules) {
+  Graph graph;
+  ValueId x = graph.add_input({DType::F32, {1}, {}}, "x");
+  LocId loc = graph.intern({"net.py", 3, "", "encoder.block1.act", "ReLU"});
+  Node& node = graph.add_node(Op::Unary, {x}, {{DType::F32, {1}, {}}}, {{Key::Fn, std::string("tanh")}}, loc, "tanh_7");
+  QuantizeOptions options;
+  EXPECT_EQ(choose(graph, node, options).precision, Precision::Int8);
+  options.scopes = {{Scope::Kind::Node, "tanh_7", Precision::Int8, {}}, {Scope::Kind::Module, "encoder", Precision::Int16, Method::MinMax}};
+  EXPECT_EQ(choose(graph, node, options).precision, Precision::Int8);
+  EXPECT_EQ(choose(graph, node, options).method, Method::MinMax);
+  options.scopes.erase(options.scopes.begin());
+  EXPECT_EQ(choose(graph, node, options).precision, Precision::Int16);
+  options.keep_float = {"encoder.*"};
+  EXPECT_EQ(choose(graph, node, options).precision, Precision::Float);
+  options.keep_float = {"decoder*"};
+  EXPECT_EQ(choose(graph, node, options).precision, Precision::Int16);
+}
+
+std::string config_fault(std::string_view text) {
+  QuantizeOptions options;
+  Result<void> read = read_quantize_config(text, "q.toml", options);
+  return read ? "" : read.error().message;
+}
+
+TEST(Config, reads_all_keys) {
+  constexpr std::string_view kText = R"(
+# everything at once
+precision = "int16"   # 16x8
+method = 'minmax'
+percentile = 99.5
+weight_bits = 4
+per_channel = false
+correct_bias = false
+equalize = true
+min_sqnr = 30
+keep_float = ["head*", "aux"]
+
+[[module]]
+name = "encoder"
+precision = "int8"
+method = "histogram"
+[[op]]
+name = "softmax"
+precision = "int16"
+[[node]]
+name = "conv2d_3"
+precision = "float"
+)";
+  QuantizeOptions options;
+  Result<void> read = read_quantize_config(kText, "q.toml", options);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(options.precision, Precision::Int16);
+  EXPECT_EQ(options.method, Method::MinMax);
+  EXPECT_EQ(options.weight_bits, 4);
+  EXPECT_EQ(options.keep_float, (std::vector<std::string>{"head*", "aux"}));
+  EXPECT_EQ(options.min_sqnr, 30);
+  ASSERT_EQ(options.scopes.size(), 3u);
+  EXPECT_EQ(options.scopes[2].precision, Precision::Float);
+  EXPECT_EQ(options.scopes[0].method, Method::Histogram);
+}
+
+TEST(Config, a_sentence_with_its_line_for_each_fault) {
+  EXPECT_EQ(config_fault("\nprecision = int8"), "q.toml:2: \"int8\" is no value; strings stand in quotes");
+  EXPECT_EQ(config_fault("precision = \"int9\""), "q.toml:1: precision \"int9\" is not known; it is int8, int16 or float");
+  EXPECT_EQ(config_fault("method = 3"), "q.toml:1: method takes a string");
+  EXPECT_EQ(config_fault("[[layer]]"), "q.toml:1: [[layer]] is not known; the tables are [[module]], [[op]] and [[node]]");
+  EXPECT_EQ(config_fault("[[op]]\nname = \"conv\""), "q.toml:2: the table for conv says neither precision nor method");
+  EXPECT_EQ(config_fault("[[op]]\nprecision = \"int8\""), "q.toml:2: the table above this line has no name");
+  EXPECT_EQ(config_fault("[[op]]\ncolour = \"int8\""), "q.toml:2: colour is not known here; a table has name, precision and method");
+  EXPECT_EQ(config_fault("bits = 3"),
+            "q.toml:1: bits is not known; the keys are precision, method, percentile, weight_bits, per_channel, correct_bias, equalize, keep_float and min_sqnr");
+  EXPECT_EQ(config_fault("weight_bits = 5"), "q.toml:1: weight_bits is 8 or 4");
+  EXPECT_EQ(config_fault("percentile = 3"), "q.toml:1: percentile lies above 50 and goes to 100");
+  EXPECT_EQ(config_fault("keep_float = [\"a\" \"b\"]"), "q.toml:1: a comma or ] is missing in an array");
+  EXPECT_EQ(config_fault("keep_float = [a]"), "q.toml:1: an array holds strings in quotes and ends on its line");
+  EXPECT_EQ(config_fault("precision = \"int8"), "q.toml:1: a string does not end on its line");
+  EXPECT_EQ(config_fault("precision = \"int8\" 3"), "q.toml:1: \"3\" follows the value of precision");
+  EXPECT_EQ(config_fault("nonsense"), "q.toml:1: a line is a [[table]] or key = value");
+  EXPECT_EQ(config_fault("per_channel = 1"), "q.toml:1: per_channel takes true or false");
+}
+
+}  // namespace
+}  // namespace swoop
