@@ -1,5 +1,7 @@
 #include "driver/compile.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <unordered_map>
@@ -27,6 +29,18 @@ Result<Graph> read_model(const std::string& path) {
   return graph;
 }
 
+// What --stop-after takes besides the steps of the pipeline.
+constexpr std::string_view kImport = "import";
+constexpr std::string_view kLower = "lower";
+
+Result<void> check_stop_after(std::string_view name) {
+  std::vector<std::string_view> known = {kImport};
+  for (const Step& step : pipeline_steps()) known.push_back(step.name);
+  known.push_back(kLower);
+  if (name.empty() || std::find(known.begin(), known.end(), name) != known.end()) return {};
+  return error("--stop-after {}: there is no such step; the steps are {}", name, fmt::join(known, ", "));
+}
+
 struct CompiledRegion {
   tosa::Program tosa;
   Buffer tosa_bytes;
@@ -50,21 +64,22 @@ class Compile {
   Result<CompileResult> run() {
     TRY_ASSIGN(pipeline_.target, parse_target(options_.target));
     TRY(check_npu_options(pipeline_.target, options_.npu));
+    TRY(check_stop_after(options_.stop_after));
     if (!options_.dump.empty()) TRY(make_directory(options_.dump));
 
     progress_.stage("reading the model");
     TRY_ASSIGN(Graph graph, timed("import", [&] { return read_model(options_.model); }));
     TRY(dump_graph(graph, 0, "import"));
-    if (options_.stop_after == "import") return stopped(print(graph, {false, true}));
+    if (options_.stop_after == kImport) return stopped(print(graph, {false, true}));
 
     progress_.stage("rewriting the graph");
     TRY(run_pipeline(graph, pipeline_, [&](size_t number, std::string_view step) { return dump_graph(graph, number, step); }));
     result_.summary.milliseconds.insert(result_.summary.milliseconds.end(), pipeline_.milliseconds.begin(), pipeline_.milliseconds.end());
     result_.stats = stats_text(pipeline_.stats);
-    if (!options_.stop_after.empty() && !is_back_end_stage(options_.stop_after)) return stopped(print(graph, {false, true}));
+    if (!options_.stop_after.empty() && options_.stop_after != kLower) return stopped(print(graph, {false, true}));
 
     TRY(lower_regions());
-    if (options_.stop_after == "lower") return stopped(tosa_text());
+    if (options_.stop_after == kLower) return stopped(tosa_text());
     TRY(compile_regions());
     TRY(emit(graph));
     summarize(graph);
@@ -77,8 +92,6 @@ class Compile {
   }
 
  private:
-  static bool is_back_end_stage(std::string_view stage) { return stage == "lower" || stage == "npu" || stage == "emit"; }
-
   Result<CompileResult> stopped(std::string text) {
     result_.stopped = std::move(text);
     return std::move(result_);

@@ -53,8 +53,9 @@ Result<std::string> inspect(const std::string& path, bool data) {
   Bytes bytes = file->bytes();
   auto has = [&](size_t at, std::string_view magic) { return contains(bytes, at, magic.size()) && text_of(bytes.subspan(at, magic.size())) == magic; };
   if (has(0, "PK")) {
-    TRY_ASSIGN(Graph graph, import_pt2(file));
-    return print(graph, {data, true});
+    Result<Graph> graph = import_pt2(file);
+    if (!graph) return error("{}: {}", path, graph.error().message);
+    return print(*graph, {data, true});
   }
   if (has(4, "ET12")) {
     TRY_ASSIGN(ProgramInfo info, read_pte(bytes));
