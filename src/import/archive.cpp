@@ -9,7 +9,8 @@ namespace swoop {
 
 namespace {
 
-constexpr std::string_view kSaveAgain = "load it with the version that made it and save it again with torch.export.save of torch 2.9 or newer";
+constexpr std::string_view kSaveAgain =
+    "load it with the version that made it and save it again with torch.export.save of torch 2.9 or newer";
 constexpr int64_t kSchemaMajor = 8;  // torch.export's schema since 2.6; the reader of PyTorch wants the same major too
 
 std::string_view trim(std::string_view text) {
@@ -19,7 +20,8 @@ std::string_view trim(std::string_view text) {
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-// The last element that a strided view reaches, plus one. The sizes are sane; strides and offset come from the file as they are.
+// The last element that a strided view reaches, plus one. The sizes are sane; strides and offset come from the file as
+// they are.
 uint64_t reach(const TensorMeta& meta, std::string_view fqn) {
   int64_t last = meta.offset;
   bool broken = meta.offset < 0;
@@ -53,7 +55,8 @@ void copy_strided(const TensorMeta& meta, Bytes storage, std::byte* to) {
 
 }  // namespace
 
-Archive::Archive(Bytes file, const ImportOptions& options, Graph& owner, Budget& budget) : file_(file), owner_(owner), budget_(budget) {
+Archive::Archive(Bytes file, const ImportOptions& options, Graph& owner, Budget& budget)
+    : file_(file), owner_(owner), budget_(budget) {
   Result<ZipArchive> zip = ZipArchive::open(file, {options.memory_limit, options.check_crc});
   if (!zip) throw Malformed{zip.error().message};
   zip_ = std::move(*zip);
@@ -64,8 +67,9 @@ Archive::Archive(Bytes file, const ImportOptions& options, Graph& owner, Budget&
   model_ = parse_json(parsers_.emplace_back(), read(entry(path)), file_, "The exported program");
   int64_t major = as_integer(member(member(model_, "schema_version"), "major"), "schema_version");
   if (major != kSchemaMajor)
-    malformed("The program is written in version {} of torch.export's schema; this program reads version {}. Please {}.", major,
-              kSchemaMajor, kSaveAgain);
+    malformed(
+        "The program is written in version {} of torch.export's schema; this program reads version {}. Please {}.",
+        major, kSchemaMajor, kSaveAgain);
   if (zip_.find(fmt::format("{}data/weights/{}.pt", root_, name)))
     malformed("The weights of this file are pickled, as torch 2.8 wrote them. Please {}.", kSaveAgain);
   load_section(weights_, "data/weights/", name, {"_weights_config.json", "_model_param_config.json"});
@@ -79,8 +83,9 @@ std::string Archive::find_root() const {
     if (base_name(entry.name) == "serialized_exported_program.json")
       malformed("This file was saved by torch 2.7 or older. Please {}.", kSaveAgain);
     if (base_name(entry.name) == "data.pkl")
-      malformed("This zip was written by torch.save or TorchScript; it holds no exported program. Use torch.export.export and "
-                "torch.export.save.");
+      malformed(
+          "This zip was written by torch.save or TorchScript; it holds no exported program. Use torch.export.export and "
+          "torch.export.save.");
   }
   malformed("This zip holds no exported program (it has no archive_format entry). Use torch.export.save to make one.");
 }
@@ -89,7 +94,8 @@ void Archive::check_layout() {
   if (std::string_view format = small_text("archive_format"); format != "pt2")
     malformed("The archive says it is of format `{}`, not pt2.", format.substr(0, 20));
   if (std::string_view version = small_text("archive_version"); !version.empty() && version != "0")
-    malformed("The archive is of version {}; this program reads version 0. Save it again with torch 2.9 to 2.13.", version.substr(0, 20));
+    malformed("The archive is of version {}; this program reads version 0. Save it again with torch 2.9 to 2.13.",
+              version.substr(0, 20));
   if (std::string_view order = small_text("byteorder"); !order.empty() && order != "little")
     malformed("The archive was written on a big-endian machine; save it again on a little-endian one.");
 }
@@ -108,9 +114,11 @@ std::string Archive::find_model() const {
   for (const ZipEntry& entry : zip_.entries())
     if (entry.name.starts_with(folder) && entry.name.ends_with(".json"))
       names.push_back(entry.name.substr(folder.size(), entry.name.size() - folder.size() - 5));
-  if (names.empty()) malformed("The archive holds no exported program (nothing in models/). Use torch.export.save to make one.");
+  if (names.empty())
+    malformed("The archive holds no exported program (nothing in models/). Use torch.export.save to make one.");
   if (std::find(names.begin(), names.end(), "model") != names.end()) return "model";
-  if (names.size() > 1) malformed("The archive holds {} programs, and none is named model; save one of them alone.", names.size());
+  if (names.size() > 1)
+    malformed("The archive holds {} programs, and none is named model; save one of them alone.", names.size());
   return std::string(names.front());
 }
 
@@ -140,7 +148,8 @@ void Archive::load_section(Section& section, std::string_view folder, std::strin
       if (!section.entries.emplace(fqn, payload).second) malformed("The archive lists the weight `{}` twice.", fqn);
     return;
   }
-  if (folder == "data/weights/") malformed("The archive has no list of weights ({}{}{}).", folder, model, *suffixes.begin());
+  if (folder == "data/weights/")
+    malformed("The archive has no list of weights ({}{}{}).", folder, model, *suffixes.begin());
 }
 
 StoredTensor Archive::tensor(std::string_view fqn, bool persistent) {
@@ -152,8 +161,10 @@ StoredTensor Archive::tensor(std::string_view fqn, bool persistent) {
 
 StoredTensor Archive::load(const Section& section, std::string_view fqn, Json payload) {
   if (std::optional<Json> pickled = find(payload, "use_pickle"); pickled && as_flag(*pickled, "use_pickle"))
-    malformed("The weight `{}` is pickled (a tensor subclass): unpickling runs code from the file, so it is refused. Convert it to a "
-              "plain tensor before export.", fqn);
+    malformed(
+        "The weight `{}` is pickled (a tensor subclass): unpickling runs code from the file, so it is refused. Convert "
+        "it to a plain tensor before export.",
+        fqn);
   TensorMeta meta = read_meta(member(payload, "tensor_meta"), Symbols(), fqn);
   std::string_view path = as_text(member(payload, "path_name"), "path_name");
   const ZipEntry& stored = entry(fmt::format("{}{}", section.folder, path));
@@ -171,12 +182,14 @@ StoredTensor Archive::load(const Section& section, std::string_view fqn, Json pa
   if (meta.strides.size() != meta.type.shape.size()) malformed("The weight `{}` has no strides.", fqn);
   uint64_t end = reach(meta, fqn);
   if (end > storage.size() / element)
-    malformed("The weight `{}` needs {} elements of {} bytes, but its data has only {} bytes.", fqn, end, element, storage.size());
+    malformed("The weight `{}` needs {} elements of {} bytes, but its data has only {} bytes.", fqn, end, element,
+              storage.size());
   bool clean = meta.type.dtype != DType::Bool ||  // C++ knows no third truth value: refuse to let one in
                std::all_of(storage.begin(), storage.end(), [](std::byte b) { return b <= std::byte{1}; });
   if (!clean) malformed("The weight `{}` is boolean, but its data holds other values than 0 and 1.", fqn);
   bool aligned = reinterpret_cast<uintptr_t>(storage.data()) % element == 0;
-  if (meta.contiguous() && aligned) return {meta.type, storage.subspan(static_cast<size_t>(meta.offset) * element, size)};
+  if (meta.contiguous() && aligned)
+    return {meta.type, storage.subspan(static_cast<size_t>(meta.offset) * element, size)};
   budget_.take(size, fqn);
   Buffer copy(size);
   copy_strided(meta, storage, copy.data());

@@ -1,5 +1,6 @@
-// The container of a `.pt2`: finds the program inside of the zip, tells the layouts of PyTorch's versions apart, and gives out weights.
-// Weights that lie row-major in the file are used where they are; views with strides or offsets are laid out anew.
+// The container of a `.pt2`: finds the program inside of the zip, tells the layouts of PyTorch's versions apart, and
+// gives out weights. Weights that lie row-major in the file are used where they are; views with strides or offsets are
+// laid out anew.
 #pragma once
 
 #include <deque>
@@ -28,8 +29,8 @@ class Archive {
 
   Json model() const { return model_; }
 
-  // A parameter, buffer or constant by its qualified name. Persistent entries are looked for among the weights first, the others
-  // among the constants.
+  // A parameter, buffer or constant by its qualified name. Persistent entries are looked for among the weights first,
+  // the others among the constants.
   StoredTensor tensor(std::string_view fqn, bool persistent);
 
  private:
@@ -45,7 +46,8 @@ class Archive {
   const ZipEntry& entry(std::string_view name) const;
   Bytes read(const ZipEntry& entry);
   std::string_view small_text(std::string_view name);
-  void load_section(Section& section, std::string_view folder, std::string_view model, std::initializer_list<std::string_view> suffixes);
+  void load_section(Section& section, std::string_view folder, std::string_view model,
+                    std::initializer_list<std::string_view> suffixes);
   StoredTensor load(const Section& section, std::string_view fqn, Json payload);
 
   Bytes file_;

@@ -11,9 +11,9 @@ namespace swoop {
 namespace {
 
 const std::vector<std::span<const Row>>& families() {
-  static const std::vector<std::span<const Row>> list = {conv_rows(),    pool_rows(),      unary_rows(),   binary_rows(), reduce_rows(),
-                                                         move_rows(),    split_rows(),     norm_rows(),    product_rows(),
-                                                         recurrent_rows(), factory_rows(), index_rows(),   quant_rows(),  host_rows()};
+  static const std::vector<std::span<const Row>> list = {
+      conv_rows(), pool_rows(),    unary_rows(),     binary_rows(),  reduce_rows(), move_rows(),  split_rows(),
+      norm_rows(), product_rows(), recurrent_rows(), factory_rows(), index_rows(),  quant_rows(), host_rows()};
   return list;
 }
 
@@ -21,7 +21,8 @@ const std::unordered_map<std::string_view, const Row*>& table() {
   static const auto* rows = [] {
     auto* map = new std::unordered_map<std::string_view, const Row*>();
     for (std::span<const Row> family : families())
-      for (const Row& row : family) CHECK(map->emplace(row.name, &row).second, "the ATen table has two rows for {}", row.name);
+      for (const Row& row : family)
+        CHECK(map->emplace(row.name, &row).second, "the ATen table has two rows for {}", row.name);
     return map;
   }();
   return *rows;
@@ -47,7 +48,8 @@ ArgValue parse_default(std::string_view text) {
   if (text == "[]") return Ints{};
   if (parse_number(text, integer)) return integer;
   if (parse_number(text, real)) return real;
-  CHECK(text.size() >= 2 && text.front() == '\'' && text.back() == '\'', "a schema of the ATen table has the default {}", text);
+  CHECK(text.size() >= 2 && text.front() == '\'' && text.back() == '\'',
+        "a schema of the ATen table has the default {}", text);
   return std::string(text.substr(1, text.size() - 2));
 }
 
@@ -91,7 +93,8 @@ std::vector<Param> parse_schema(std::string_view schema) {
 std::vector<AtenOperator> aten_operators() {
   std::vector<AtenOperator> list;
   for (std::span<const Row> family : families())
-    for (const Row& row : family) list.push_back({row.name, row.schema, row.build == nullptr && row.kind != RowKind::Drop});
+    for (const Row& row : family)
+      list.push_back({row.name, row.schema, row.build == nullptr && row.kind != RowKind::Drop});
   return list;
 }
 

@@ -1,5 +1,5 @@
-// The ATen table: one row per overload, the only place where its name is spelled. In-place forms (`add_`) and copies of views
-// (`view_copy`) need no row: they are the same row under PyTorch's own naming scheme.
+// The ATen table: one row per overload, the only place where its name is spelled. In-place forms (`add_`) and copies of
+// views (`view_copy`) need no row: they are the same row under PyTorch's own naming scheme.
 #pragma once
 
 #include <span>

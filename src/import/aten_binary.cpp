@@ -8,7 +8,8 @@ namespace {
 // bool < integers < floats
 int category(DType dtype) { return dtype == DType::Bool ? 0 : is_float(dtype) ? 2 : 1; }
 
-// PyTorch's common type of two tensors: a higher category wins, then a tensor with dims over one without, then the wider type.
+// PyTorch's common type of two tensors: a higher category wins, then a tensor with dims over one without, then the
+// wider type.
 DType common_dtype(const Type& a, const Type& b) {
   int ca = category(a.dtype);
   int cb = category(b.dtype);
@@ -106,7 +107,9 @@ Results bitwise(Call& c) {
   return c.make(dtype == DType::Bool ? Op::Logical : Op::Bitwise, {a, b}, {{Key::Fn, std::string(c.detail())}});
 }
 
-Results bitwise_not(Call& c) { return c.make(c.result().dtype == DType::Bool ? Op::LogicalNot : Op::BitwiseNot, {c.tensor(0)}); }
+Results bitwise_not(Call& c) {
+  return c.make(c.result().dtype == DType::Bool ? Op::LogicalNot : Op::BitwiseNot, {c.tensor(0)});
+}
 
 ValueId chosen(Call& c, ValueId condition, size_t a, size_t b) {
   if (c.dtype(condition) == DType::U8) condition = c.cast(condition, DType::Bool);

@@ -23,7 +23,10 @@ ValueId conv(Call& c, const Window& window) {
   ValueId bias = c.tensor_or_none(2);
   return batched(c, c.tensor(0), spatial_dims(c, weight), [&](ValueId x) {
     return c.make(Op::Conv, {x, weight, bias},
-                  {{Key::Stride, window.stride}, {Key::Padding, window.padding}, {Key::Dilation, window.dilation}, {Key::Groups, window.groups}});
+                  {{Key::Stride, window.stride},
+                   {Key::Padding, window.padding},
+                   {Key::Dilation, window.dilation},
+                   {Key::Groups, window.groups}});
   });
 }
 
@@ -53,7 +56,8 @@ Results conv_named_padding(Call& c) {
   std::string_view name = c.text(4);
   if (name != "same" && name != "valid") malformed("its padding `{}` does not exist", name);
   for (size_t d = 0; d < n && name == "same"; ++d) {
-    if (window.dilation[d] < 1 || window.dilation[d] > (1 << 20)) malformed("its dilation {} makes no sense", window.dilation[d]);
+    if (window.dilation[d] < 1 || window.dilation[d] > (1 << 20))
+      malformed("its dilation {} makes no sense", window.dilation[d]);
     int64_t total = window.dilation[d] * (c.dim(weight, static_cast<int64_t>(d) + 2) - 1);
     window.padding[2 * d] = total / 2;
     window.padding[2 * d + 1] = total - total / 2;
@@ -74,7 +78,8 @@ Results convolution(Call& c) {
 
 constexpr std::string_view kConv = "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1";
 constexpr std::string_view kConvNamed = "input, weight, bias=None, stride=1, padding='valid', dilation=1, groups=1";
-constexpr std::string_view kTransposed = "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1";
+constexpr std::string_view kTransposed =
+    "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1";
 
 constexpr Row kRows[] = {
     {"aten.conv1d.default", kConv, conv_nd},
@@ -86,10 +91,11 @@ constexpr Row kRows[] = {
     {"aten.conv_transpose1d.default", kTransposed, conv_transpose_nd},
     {"aten.conv_transpose2d.input", kTransposed, conv_transpose_nd},
     {"aten.conv_transpose3d.input", kTransposed, conv_transpose_nd},
-    {"aten.convolution.default", "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups", convolution},
+    {"aten.convolution.default", "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups",
+     convolution},
     {"aten._convolution.default",
-     "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark, deterministic, cudnn_enabled, "
-     "allow_tf32",
+     "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark, deterministic, "
+     "cudnn_enabled, allow_tf32",
      convolution},
 };
 

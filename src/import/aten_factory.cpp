@@ -37,7 +37,8 @@ Results linspace(Call& c) {
   double end = c.real(1);
   double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   return c.filled(c.result().dtype, {steps}, [&](int64_t i) {  // from both ends, so that both are met exactly
-    return i < steps / 2 || steps == 1 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(steps - 1 - i);
+    return i < steps / 2 || steps == 1 ? start + step * static_cast<double>(i)
+                                       : end - step * static_cast<double>(steps - 1 - i);
   });
 }
 

@@ -1,5 +1,5 @@
-// Operators that no core operator expresses but whose schema is known, so that their opaque nodes carry every argument; assertions, of which
-// nothing remains; and questions about sizes, which static shapes answer.
+// Operators that no core operator expresses but whose schema is known, so that their opaque nodes carry every argument;
+// assertions, of which nothing remains; and questions about sizes, which static shapes answer.
 #include "import/aten.h"
 
 namespace swoop {
@@ -7,8 +7,12 @@ namespace swoop {
 namespace {
 
 constexpr Row kept(std::string_view name, std::string_view schema) { return {name, schema}; }
-constexpr Row dropped(std::string_view name, std::string_view schema) { return {name, schema, nullptr, "", RowKind::Drop}; }
-constexpr Row number(std::string_view name, std::string_view schema) { return {name, schema, nullptr, "", RowKind::Number}; }
+constexpr Row dropped(std::string_view name, std::string_view schema) {
+  return {name, schema, nullptr, "", RowKind::Drop};
+}
+constexpr Row number(std::string_view name, std::string_view schema) {
+  return {name, schema, nullptr, "", RowKind::Number};
+}
 
 constexpr Row kRows[] = {
     kept("aten.topk.default", "self, k, dim=-1, largest=True, sorted=True"),
@@ -55,7 +59,8 @@ constexpr Row kRows[] = {
     kept("quantized_decomposed.choose_qparams.tensor", "input, quant_min, quant_max, eps, dtype"),
     kept("quantized_decomposed.choose_qparams_symmetric.tensor", "input, quant_min, quant_max, eps, dtype"),
 
-    dropped("aten._assert_tensor_metadata.default", "a, size=None, stride=None, dtype=None, *, device=None, layout=None"),
+    dropped("aten._assert_tensor_metadata.default",
+            "a, size=None, stride=None, dtype=None, *, device=None, layout=None"),
     dropped("aten._assert_async.default", "self"),
     dropped("aten._assert_async.msg", "self, assert_msg"),
     dropped("aten._assert_scalar.default", "self, assert_msg"),

@@ -7,7 +7,9 @@ namespace swoop {
 
 namespace {
 
-ValueId gather(Call& c, ValueId x, ValueId index, int64_t axis) { return c.make(Op::Gather, {x, index}, {{Key::Axis, axis}}); }
+ValueId gather(Call& c, ValueId x, ValueId index, int64_t axis) {
+  return c.make(Op::Gather, {x, index}, {{Key::Axis, axis}});
+}
 
 Results embedding(Call& c) { return gather(c, c.tensor(0), c.tensor(1), 0); }
 
@@ -24,7 +26,9 @@ ValueId from_start(Call& c, ValueId index, int64_t size) {
   const Value& value = c.graph.value(index);
   DType dtype = value.type.dtype;
   if (value.constant && !value.type.quantized()) {
-    auto at = [&](int64_t i) { return static_cast<int64_t>(load_element(value.data.data() + static_cast<size_t>(i) * byte_size(dtype), dtype)); };
+    auto at = [&](int64_t i) {
+      return static_cast<int64_t>(load_element(value.data.data() + static_cast<size_t>(i) * byte_size(dtype), dtype));
+    };
     int64_t count = element_count(value.type.shape);
     bool negative = false;
     for (int64_t i = 0; i < count; ++i) {
@@ -42,7 +46,8 @@ ValueId from_start(Call& c, ValueId index, int64_t size) {
 Results index_tensor(Call& c) {
   ValueId x = c.tensor(0);
   std::vector<ValueId> indices = c.tensors(1);
-  if (static_cast<int>(indices.size()) > c.rank(x)) malformed("it has {} indices for {} dimensions", indices.size(), c.rank(x));
+  if (static_cast<int>(indices.size()) > c.rank(x))
+    malformed("it has {} indices for {} dimensions", indices.size(), c.rank(x));
   auto given = [](ValueId index) { return index != kNone; };
   auto first = std::find_if(indices.begin(), indices.end(), given);
   auto last = std::find_if_not(first, indices.end(), given);
@@ -103,7 +108,8 @@ Results index_put(Call& c) {
   ValueId x = c.tensor(0);
   std::vector<ValueId> indices = c.tensors(1);
   if (c.flag(3)) unsupported("index_put that accumulates");
-  if (std::count_if(indices.begin(), indices.end(), [](ValueId i) { return i != kNone; }) != 1) unsupported("index_put of several axes");
+  if (std::count_if(indices.begin(), indices.end(), [](ValueId i) { return i != kNone; }) != 1)
+    unsupported("index_put of several axes");
   int64_t axis = 0;
   while (indices[static_cast<size_t>(axis)] == kNone) ++axis;
   c.dim(x, axis);

@@ -1,5 +1,5 @@
-// Data movement within one tensor: shapes, permutations, padding, repetition, and what moves nothing at all. Most of PyTorch's names here
-// are a Reshape to the shape that the exporter has already worked out.
+// Data movement within one tensor: shapes, permutations, padding, repetition, and what moves nothing at all. Most of
+// PyTorch's names here are a Reshape to the shape that the exporter has already worked out.
 #include <algorithm>
 #include <numeric>
 
@@ -78,7 +78,8 @@ Results dropout(Call& c) {
 }
 
 Results native_dropout(Call& c) {
-  if ((!c.none(2) && c.flag(2) && c.real(1) != 0) || c.wants(1)) unsupported("dropout in training mode; call model.eval() before export");
+  if ((!c.none(2) && c.flag(2) && c.real(1) != 0) || c.wants(1))
+    unsupported("dropout in training mode; call model.eval() before export");
   return std::vector<ValueId>{c.tensor(0), kNone};
 }
 
@@ -119,7 +120,8 @@ Results channel_shuffle(Call& c) {
   ValueId x = c.tensor(0);
   int64_t groups = c.integer(1);
   Shape shape = c.shape(x);
-  if (shape.size() < 2 || groups <= 0 || shape[1] % groups != 0) malformed("its channels cannot be split into {} groups", groups);
+  if (shape.size() < 2 || groups <= 0 || shape[1] % groups != 0)
+    malformed("its channels cannot be split into {} groups", groups);
   Shape split = shape;
   split[1] = groups;
   split.insert(split.begin() + 2, shape[1] / groups);
@@ -183,7 +185,8 @@ Results repeat_interleave(Call& c) {
 
 ValueId padded(Call& c, ValueId x, const Ints& pad, std::string_view mode, double value) {
   auto rank = static_cast<size_t>(c.rank(x));
-  if (pad.size() % 2 != 0 || pad.size() / 2 > rank) malformed("it has {} paddings for a tensor with {} dimensions", pad.size(), rank);
+  if (pad.size() % 2 != 0 || pad.size() / 2 > rank)
+    malformed("it has {} paddings for a tensor with {} dimensions", pad.size(), rank);
   if (c.type(x).quantized() && mode == "constant") {
     const Quant& quant = *c.type(x).quant;  // the exporter pads with a code, the core operator with a real
     if (quant.per_channel()) unsupported("padding of a tensor that is quantized per channel");
@@ -210,7 +213,8 @@ ValueId padded(Call& c, ValueId x, const Ints& pad, std::string_view mode, doubl
 Results pad(Call& c) {
   std::string_view mode = c.text(2);
   double value = c.real_or_none(3).value_or(0);
-  if (mode != "constant" && mode != "reflect" && mode != "replicate" && mode != "circular") malformed("its mode `{}` does not exist", mode);
+  if (mode != "constant" && mode != "reflect" && mode != "replicate" && mode != "circular")
+    malformed("its mode `{}` does not exist", mode);
   return padded(c, c.tensor(0), c.ints(1), mode, value);
 }
 
@@ -233,7 +237,8 @@ Results triangle(Call& c) {
 }
 
 constexpr std::string_view kToLayout =
-    "self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, copy=False, memory_format=None";
+    "self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, copy=False, "
+    "memory_format=None";
 
 constexpr Row kRows[] = {
     {"aten.view.default", "self, size", to_result_shape, "", RowKind::View},
@@ -279,15 +284,20 @@ constexpr Row kRows[] = {
     {"aten.feature_dropout.default", "input, p, train", dropout, "", RowKind::View},
     {"aten.alpha_dropout.default", "input, p, train", dropout, "", RowKind::View},
     {"aten.native_dropout.default", "input, p, train", native_dropout},
-    {"aten.to.dtype", "self, dtype, non_blocking=False, copy=False, memory_format=None", cast_to_result, "", RowKind::View},
+    {"aten.to.dtype", "self, dtype, non_blocking=False, copy=False, memory_format=None", cast_to_result, "",
+     RowKind::View},
     {"aten.to.dtype_layout", kToLayout, cast_to_result, "", RowKind::View},
-    {"aten.to.device", "self, device, dtype, non_blocking=False, copy=False, memory_format=None", cast_to_result, "", RowKind::View},
-    {"aten.to.other", "self, other, non_blocking=False, copy=False, memory_format=None", cast_to_result, "", RowKind::View},
+    {"aten.to.device", "self, device, dtype, non_blocking=False, copy=False, memory_format=None", cast_to_result, "",
+     RowKind::View},
+    {"aten.to.other", "self, other, non_blocking=False, copy=False, memory_format=None", cast_to_result, "",
+     RowKind::View},
     {"aten._to_copy.default",
-     "self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None", cast_to_result},
+     "self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None",
+     cast_to_result},
     {"aten.type_as.default", "self, other", cast_to_result, "", RowKind::View},
     {"dim_order_ops._to_dim_order_copy.default",
-     "self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, dim_order=None", cast_to_result},
+     "self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, dim_order=None",
+     cast_to_result},
     {"dim_order_ops._clone_dim_order.default", "self, *, non_blocking=False, dim_order=None", same},
     {"aten.pixel_shuffle.default", "self, upscale_factor", pixel_shuffle},
     {"aten.pixel_unshuffle.default", "self, downscale_factor", pixel_unshuffle},

@@ -43,14 +43,18 @@ ValueId group_norm(Call& c, ValueId x, ValueId weight, ValueId bias, int64_t gro
 // The statistics of a batch of one are those of its channels: an instance norm.
 Results batch_norm_no_stats(Call& c) {
   ValueId x = c.tensor(0);
-  if (!c.flag(3) || c.rank(x) < 2 || c.dim(x, 0) != 1) unsupported("batch norm over a batch without running statistics");
+  if (!c.flag(3) || c.rank(x) < 2 || c.dim(x, 0) != 1)
+    unsupported("batch norm over a batch without running statistics");
   return with_statistics(c, group_norm(c, x, c.tensor_or_none(1), c.tensor_or_none(2), c.dim(x, 1), c.real(5)));
 }
 
-Results group_norm_default(Call& c) { return group_norm(c, c.tensor(0), c.tensor_or_none(2), c.tensor_or_none(3), c.integer(1), c.real(4)); }
+Results group_norm_default(Call& c) {
+  return group_norm(c, c.tensor(0), c.tensor_or_none(2), c.tensor_or_none(3), c.integer(1), c.real(4));
+}
 
 Results native_group_norm(Call& c) {
-  return with_statistics(c, group_norm(c, c.tensor(0), c.tensor_or_none(1), c.tensor_or_none(2), c.integer(6), c.real(7)));
+  return with_statistics(c,
+                         group_norm(c, c.tensor(0), c.tensor_or_none(1), c.tensor_or_none(2), c.integer(6), c.real(7)));
 }
 
 Results instance_norm(Call& c) {
@@ -68,7 +72,8 @@ int64_t first_normalised(Call& c, ValueId x) {
 
 ValueId layer_norm(Call& c) {
   ValueId x = c.tensor(0);
-  return c.make(Op::LayerNorm, {x, c.tensor_or_none(2), c.tensor_or_none(3)}, {{Key::Axis, first_normalised(c, x)}, {Key::Eps, c.real(4)}});
+  return c.make(Op::LayerNorm, {x, c.tensor_or_none(2), c.tensor_or_none(3)},
+                {{Key::Axis, first_normalised(c, x)}, {Key::Eps, c.real(4)}});
 }
 
 Results layer_norm_default(Call& c) { return layer_norm(c); }
@@ -96,18 +101,21 @@ Results softmax(Call& c) {
 constexpr std::string_view kBatchNorm = "input, weight, bias, running_mean, running_var, training, momentum, eps";
 
 constexpr Row kRows[] = {
-    {"aten.batch_norm.default", "input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled",
+    {"aten.batch_norm.default",
+     "input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled",
      batch_norm_training_flag},
     {"aten.native_batch_norm.default", kBatchNorm, native_batch_norm},
     {"aten._native_batch_norm_legit.default", kBatchNorm, native_batch_norm},
     {"aten._native_batch_norm_legit.no_stats", "input, weight, bias, training, momentum, eps", batch_norm_no_stats},
-    {"aten._native_batch_norm_legit_no_training.default", "input, weight, bias, running_mean, running_var, momentum, eps",
-     batch_norm_no_training},
-    {"aten.group_norm.default", "input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True", group_norm_default},
+    {"aten._native_batch_norm_legit_no_training.default",
+     "input, weight, bias, running_mean, running_var, momentum, eps", batch_norm_no_training},
+    {"aten.group_norm.default", "input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True",
+     group_norm_default},
     {"aten.native_group_norm.default", "input, weight, bias, N, C, HxW, group, eps", native_group_norm},
-    {"aten.instance_norm.default", "input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled",
-     instance_norm},
-    {"aten.layer_norm.default", "input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True", layer_norm_default},
+    {"aten.instance_norm.default",
+     "input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled", instance_norm},
+    {"aten.layer_norm.default", "input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True",
+     layer_norm_default},
     {"aten.native_layer_norm.default", "input, normalized_shape, weight, bias, eps", native_layer_norm},
     {"aten.rms_norm.default", "input, normalized_shape, weight=None, eps=None", rms_norm_default},
     {"aten._fused_rms_norm.default", "input, normalized_shape, weight, eps", fused_rms_norm},

@@ -72,7 +72,8 @@ Results resize(Call& c, bool align_corners, Doubles factors) {
   ValueId x = c.tensor(0);
   const Shape out = c.result().shape;
   bool line = c.rank(x) == 3;  // [N, C, W] becomes [N, C, 1, W]
-  if ((!line && c.rank(x) != 4) || static_cast<int>(out.size()) != c.rank(x)) malformed("its input has {} dimensions", c.rank(x));
+  if ((!line && c.rank(x) != 4) || static_cast<int>(out.size()) != c.rank(x))
+    malformed("its input has {} dimensions", c.rank(x));
   Ints size(out.begin() + 2, out.end());
   factors.resize(size.size(), 0.0);
   if (line) {
@@ -107,9 +108,11 @@ constexpr Row kRows[] = {
     {"aten.max_pool2d.default", kMaxPool, max_pool<2>},
     {"aten.max_pool1d_with_indices.default", kMaxPool, max_pool_with_indices<1>},
     {"aten.max_pool2d_with_indices.default", kMaxPool, max_pool_with_indices<2>},
-    {"aten.avg_pool1d.default", "self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True", avg_pool<1>},
+    {"aten.avg_pool1d.default", "self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True",
+     avg_pool<1>},
     {"aten.avg_pool2d.default",
-     "self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None", avg_pool<2>},
+     "self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None",
+     avg_pool<2>},
     {"aten.adaptive_avg_pool1d.default", "self, output_size", adaptive_avg_pool<1>},
     {"aten.adaptive_avg_pool2d.default", "self, output_size", adaptive_avg_pool<2>},
     {"aten._adaptive_avg_pool2d.default", "self, output_size", adaptive_avg_pool<2>},
@@ -118,11 +121,13 @@ constexpr Row kRows[] = {
     {"aten.upsample_nearest1d.vec", "input, output_size, scale_factors", upsample_nearest_vec, "nearest"},
     {"aten.upsample_nearest2d.vec", "input, output_size, scale_factors", upsample_nearest_vec, "nearest"},
     {"aten.upsample_linear1d.vec", "input, output_size, align_corners, scale_factors", upsample_linear_vec, "bilinear"},
-    {"aten.upsample_bilinear2d.vec", "input, output_size, align_corners, scale_factors", upsample_linear_vec, "bilinear"},
+    {"aten.upsample_bilinear2d.vec", "input, output_size, align_corners, scale_factors", upsample_linear_vec,
+     "bilinear"},
     {"aten.upsample_nearest1d.default", "self, output_size, scales=None", upsample_nearest, "nearest"},
     {"aten.upsample_nearest2d.default", "self, output_size, scales_h=None, scales_w=None", upsample_nearest, "nearest"},
     {"aten.upsample_linear1d.default", "self, output_size, align_corners, scales=None", upsample_linear, "bilinear"},
-    {"aten.upsample_bilinear2d.default", "self, output_size, align_corners, scales_h=None, scales_w=None", upsample_linear, "bilinear"},
+    {"aten.upsample_bilinear2d.default", "self, output_size, align_corners, scales_h=None, scales_w=None",
+     upsample_linear, "bilinear"},
 };
 
 }  // namespace

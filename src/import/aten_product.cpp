@@ -50,8 +50,8 @@ Results addmm(Call& c) {
   ValueId x = c.tensor(1);
   ValueId w = c.tensor(2);
   const Node* transpose = c.graph.producer(w);
-  if (c.real(3) == 1 && c.real(4) == 1 && c.rank(bias) == 1 && c.rank(w) == 2 && c.shape(bias)[0] == c.shape(w)[1] && transpose &&
-      transpose->op == Op::Transpose)
+  if (c.real(3) == 1 && c.real(4) == 1 && c.rank(bias) == 1 && c.rank(w) == 2 && c.shape(bias)[0] == c.shape(w)[1] &&
+      transpose && transpose->op == Op::Transpose)
     return c.linear(x, transpose->inputs[0], bias);
   return accumulated(c, matmul(c, x, w));
 }
@@ -83,7 +83,8 @@ ValueId attention(Call& c, size_t mask_at, size_t causal_at, size_t scale_at, bo
   ValueId q = c.tensor(0);
   ValueId k = c.tensor(1);
   ValueId v = c.tensor(2);
-  if (c.rank(q) < 2 || c.rank(k) < 2 || c.rank(v) < 2) malformed("attention needs queries, keys and values with two dimensions");
+  if (c.rank(q) < 2 || c.rank(k) < 2 || c.rank(v) < 2)
+    malformed("attention needs queries, keys and values with two dimensions");
   if (grouped && c.rank(q) > 2 && c.rank(k) > 2 && c.rank(v) > 2) {
     int64_t heads = c.dim(q, c.rank(q) - 3);
     k = repeat_heads(c, k, heads);
@@ -91,7 +92,8 @@ ValueId attention(Call& c, size_t mask_at, size_t causal_at, size_t scale_at, bo
   }
   ValueId mask = c.tensor_or_none(mask_at);
   if (mask != kNone && c.dtype(mask) == DType::Bool)
-    mask = c.make(Op::Where, {mask, c.scalar(0, c.dtype(q)), c.scalar(-std::numeric_limits<double>::infinity(), c.dtype(q))});
+    mask = c.make(Op::Where,
+                  {mask, c.scalar(0, c.dtype(q)), c.scalar(-std::numeric_limits<double>::infinity(), c.dtype(q))});
   auto width = static_cast<double>(std::max<int64_t>(c.dim(q, c.rank(q) - 1), 1));
   double scale = c.real_or_none(scale_at).value_or(1 / std::sqrt(width));
   return c.make(Op::Attention, {q, k, v, mask}, {{Key::Scale, scale}, {Key::Causal, c.flag(causal_at)}});
@@ -124,7 +126,8 @@ constexpr Row kRows[] = {
     {"aten.baddbmm.default", "self, batch1, batch2, *, beta=1, alpha=1", baddbmm},
     {"aten.einsum.default", "equation, tensors, *, path=None", einsum},
     {"aten.scaled_dot_product_attention.default",
-     "query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False", scaled_dot_product_attention},
+     "query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False",
+     scaled_dot_product_attention},
     {"aten._scaled_dot_product_flash_attention_for_cpu.default",
      "query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None", flash_attention},
 };

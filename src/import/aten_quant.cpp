@@ -1,5 +1,5 @@
-// Quantize and dequantize, whoever put them there: PT2E's q/dq pairs and the fake quantization of QAT. Scales and zero points, numbers or
-// buffers, go into the types; nothing of them stays in the graph.
+// Quantize and dequantize, whoever put them there: PT2E's q/dq pairs and the fake quantization of QAT. Scales and zero
+// points, numbers or buffers, go into the types; nothing of them stays in the graph.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -14,16 +14,19 @@ namespace {
 Doubles elements(Bytes data, DType dtype) {
   Doubles values;
   size_t element = byte_size(dtype);
-  for (size_t at = 0; at + element <= data.size(); at += element) values.push_back(load_element(data.data() + at, dtype));
+  for (size_t at = 0; at + element <= data.size(); at += element)
+    values.push_back(load_element(data.data() + at, dtype));
   return values;
 }
 
-// The elements of a constant argument, one number counting as one element. Exporters cast and reshape zero points: that is looked through.
+// The elements of a constant argument, one number counting as one element. Exporters cast and reshape zero points: that
+// is looked through.
 Doubles known_reals(Call& c, size_t index) {
   if (c.is_number(index)) return {c.real(index)};
   if (const StoredTensor* stored = c.constant_arg(index)) return elements(stored->data, stored->type.dtype);
   ValueId x = c.tensor(index);
-  for (const Node* node = c.graph.producer(x); node && (node->op == Op::Cast || node->op == Op::Reshape); node = c.graph.producer(x))
+  for (const Node* node = c.graph.producer(x); node && (node->op == Op::Cast || node->op == Op::Reshape);
+       node = c.graph.producer(x))
     x = node->inputs[0];
   const Value& value = c.graph.value(x);
   if (!value.constant || value.type.quantized())
@@ -32,7 +35,8 @@ Doubles known_reals(Call& c, size_t index) {
 }
 
 int64_t whole(double value, std::string_view what) {
-  if (!(std::fabs(value) <= 0x1p40) || value != std::floor(value)) malformed("its {} is not an integer: {}", what, value);
+  if (!(std::fabs(value) <= 0x1p40) || value != std::floor(value))
+    malformed("its {} is not an integer: {}", what, value);
   return static_cast<int64_t>(value);
 }
 
@@ -48,7 +52,8 @@ int64_t known_integer(Call& c, size_t index) {
   return whole(values[0], c.names[index]);
 }
 
-// quant_min, quant_max and dtype in a row. PT2E may state a wider range than the codes of the type (uint8 of 8 bits in int16).
+// quant_min, quant_max and dtype in a row. PT2E may state a wider range than the codes of the type (uint8 of 8 bits in
+// int16).
 Range read_range(Call& c, size_t at) {
   Range range{known_integer(c, at), known_integer(c, at + 1), c.dtype_arg(at + 2, DType::I8)};
   if (!is_integer(range.dtype)) malformed("it quantizes to {}, which is not an integer type", name_of(range.dtype));
@@ -84,7 +89,8 @@ Type quantized_type(const Shape& shape, Doubles scales, const Doubles& zero_poin
   size_t channels = axis < 0 ? 1 : static_cast<size_t>(shape[static_cast<size_t>(axis)]);
   if (quant.zero_point.empty()) quant.zero_point.assign(channels, 0);
   if (quant.scale.size() != channels || quant.zero_point.size() != channels)
-    malformed("it has {} scales and {} zero points for {} channels", quant.scale.size(), quant.zero_point.size(), channels);
+    malformed("it has {} scales and {} zero points for {} channels", quant.scale.size(), quant.zero_point.size(),
+              channels);
   return Type{range.dtype, shape, std::move(quant)};
 }
 
@@ -95,7 +101,8 @@ Type per_tensor(Call& c, const Shape& shape) {
 Type per_channel(Call& c, const Shape& shape) {
   if (shape.empty()) malformed("it quantizes the channels of a scalar");
   Doubles zero_points = c.none(2) ? Doubles{} : known_reals(c, 2);
-  return quantized_type(shape, known_reals(c, 1), zero_points, c.axis(3, static_cast<int>(shape.size())), read_range(c, 4));
+  return quantized_type(shape, known_reals(c, 1), zero_points, c.axis(3, static_cast<int>(shape.size())),
+                        read_range(c, 4));
 }
 
 ValueId quantize(Call& c, ValueId x, Type type) {
@@ -126,7 +133,8 @@ ValueId channel_constant(Call& c, const Type& type, const std::function<double(s
 ValueId codes(Call& c, ValueId x) {
   const Type type = c.type(x);
   if (!type.quantized()) return c.cast(x, DType::F32);
-  ValueId steps = c.div(c.make(Op::Dequantize, {x}), channel_constant(c, type, [&](size_t i) { return type.quant->scale[i]; }));
+  ValueId steps =
+      c.div(c.make(Op::Dequantize, {x}), channel_constant(c, type, [&](size_t i) { return type.quant->scale[i]; }));
   ValueId zero = channel_constant(c, type, [&](size_t i) { return static_cast<double>(type.quant->zero_point[i]); });
   return c.unary("round", c.add(steps, zero));
 }
@@ -139,8 +147,8 @@ ValueId dequantize_by_arithmetic(Call& c, ValueId x, const Type& type) {
 }
 
 bool same_meaning(const Type& a, const Type& b) {
-  return a.quantized() && a.dtype == b.dtype && a.quant->scale == b.quant->scale && a.quant->zero_point == b.quant->zero_point &&
-         a.quant->axis == b.quant->axis;
+  return a.quantized() && a.dtype == b.dtype && a.quant->scale == b.quant->scale &&
+         a.quant->zero_point == b.quant->zero_point && a.quant->axis == b.quant->axis;
 }
 
 bool only_dequantized(const Graph& graph, const Value& value) {
@@ -193,7 +201,9 @@ Results with_mask(const Call& c, ValueId value) {
 }
 
 Results fake_quantize_per_tensor_mask(Call& c) { return with_mask(c, fake_quantized(c, 1, -1, 3)); }
-Results fake_quantize_per_channel_mask(Call& c) { return with_mask(c, fake_quantized(c, 1, c.axis(3, c.rank(c.tensor(0))), 4)); }
+Results fake_quantize_per_channel_mask(Call& c) {
+  return with_mask(c, fake_quantized(c, 1, c.axis(3, c.rank(c.tensor(0))), 4));
+}
 
 Results fake_quantize_qparams_mask(Call& c) {
   if (known_integer(c, 3) == 0) return with_mask(c, c.tensor(0));
@@ -209,7 +219,8 @@ Results moving_average_fake_quantize(Call& c) {
 constexpr std::string_view kPerTensor = "input, scale, zero_point, quant_min, quant_max, dtype";
 constexpr std::string_view kFromTensor = "input, scale, zero_point, quant_min, quant_max, dtype, *, out_dtype=None";
 constexpr std::string_view kPerChannel = "input, scales, zero_points, axis, quant_min, quant_max, dtype";
-constexpr std::string_view kFromChannel = "input, scales, zero_points, axis, quant_min, quant_max, dtype, *, out_dtype=None";
+constexpr std::string_view kFromChannel =
+    "input, scales, zero_points, axis, quant_min, quant_max, dtype, *, out_dtype=None";
 constexpr std::string_view kFakeTensor = "self, scale, zero_point, quant_min, quant_max";
 constexpr std::string_view kFakeChannel = "self, scale, zero_point, axis, quant_min, quant_max";
 
@@ -230,7 +241,8 @@ constexpr Row kRows[] = {
     {"aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default",
      "self, scale, zero_point, fake_quant_enabled, quant_min, quant_max", fake_quantize_qparams_mask},
     {"aten.fused_moving_avg_obs_fake_quant.default",
-     "self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min, quant_max, ch_axis, "
+     "self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min, "
+     "quant_max, ch_axis, "
      "per_row_fake_quant=False, symmetric_quant=False",
      moving_average_fake_quantize},
 };

@@ -1,5 +1,5 @@
-// LSTM, GRU and plain recurrent networks, unrolled step by step. The products with the inputs of all steps are one linear; only the products
-// with the hidden state stay inside of the recurrence.
+// LSTM, GRU and plain recurrent networks, unrolled step by step. The products with the inputs of all steps are one
+// linear; only the products with the hidden state stay inside of the recurrence.
 #include <algorithm>
 
 #include "import/aten.h"
@@ -71,8 +71,8 @@ struct Layout {
 };
 
 // One direction of one layer over x[T, B, I]; appends the hidden states in time order.
-State run_direction(Call& c, Step step, ValueId x, const std::vector<ValueId>& params, size_t at, bool biases, bool backward, State state,
-                    std::vector<ValueId>& outputs) {
+State run_direction(Call& c, Step step, ValueId x, const std::vector<ValueId>& params, size_t at, bool biases,
+                    bool backward, State state, std::vector<ValueId>& outputs) {
   Cell cell{params[at + 1], biases ? params[at + 3] : kNone};
   ValueId projected = c.linear(x, params[at], biases ? params[at + 2] : kNone);  // all steps at once
   int64_t steps = c.dim(x, 0);
@@ -108,7 +108,8 @@ Results run(Call& c, ValueId h0, ValueId c0, size_t params_at) {
       std::find(params.begin(), params.end(), kNone) != params.end())
     unsupported("a recurrent network with {} weights for {} layers", params.size(), layout.layers);
   int64_t steps = c.dim(input, 0);
-  if (steps == 0 || steps * layout.layers * layout.directions() > kMaxSteps) unsupported("a recurrent network over {} steps", steps);
+  if (steps == 0 || steps * layout.layers * layout.directions() > kMaxSteps)
+    unsupported("a recurrent network over {} steps", steps);
 
   std::vector<ValueId> last_h, last_c;
   for (int64_t layer = 0; layer < layout.layers; ++layer) {
@@ -117,8 +118,8 @@ Results run(Call& c, ValueId h0, ValueId c0, size_t params_at) {
       int64_t index = layer * layout.directions() + direction;
       State state{c.select(h0, 0, index), c0 == kNone ? kNone : c.select(c0, 0, index)};
       std::vector<ValueId> outputs;
-      state = run_direction(c, step_of(c), input, params, per_direction * static_cast<size_t>(index), layout.biases, direction == 1, state,
-                            outputs);
+      state = run_direction(c, step_of(c), input, params, per_direction * static_cast<size_t>(index), layout.biases,
+                            direction == 1, state, outputs);
       for (ValueId& output : outputs) output = c.unsqueeze(output, 0);
       sides.push_back(c.concat(std::move(outputs), 0));
       last_h.push_back(c.unsqueeze(state.h, 0));
@@ -154,7 +155,8 @@ Results cell(Call& c) {
   return step_of(c)(c, {c.tensor(3), c.tensor_or_none(5)}, projected, {c.tensor(1), kNone}).h;
 }
 
-constexpr std::string_view kNetwork = "input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first";
+constexpr std::string_view kNetwork =
+    "input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first";
 constexpr std::string_view kCell = "input, hx, w_ih, w_hh, b_ih=None, b_hh=None";
 
 constexpr Row kRows[] = {

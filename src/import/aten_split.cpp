@@ -15,7 +15,8 @@ Results select(Call& c) {
 
 Results slice(Call& c) {
   ValueId x = c.tensor(0);
-  return c.slice(x, c.axis(1, c.rank(x)), c.integer(2, 0), c.integer(3, std::numeric_limits<int64_t>::max()), c.integer(4));
+  return c.slice(x, c.axis(1, c.rank(x)), c.integer(2, 0), c.integer(3, std::numeric_limits<int64_t>::max()),
+                 c.integer(4));
 }
 
 Results narrow(Call& c) {
@@ -25,7 +26,8 @@ Results narrow(Call& c) {
   int64_t start = c.integer(2);
   int64_t length = c.integer(3);
   if (start < 0) start += size;
-  if (start < 0 || length < 0 || start > size || length > size - start) malformed("it takes {} elements from {} of {}", length, start, size);
+  if (start < 0 || length < 0 || start > size || length > size - start)
+    malformed("it takes {} elements from {} of {}", length, start, size);
   return c.slice(x, axis, start, start + length);
 }
 
@@ -48,7 +50,8 @@ Results split(Call& c) {
 Results unbind(Call& c) {
   ValueId x = c.tensor(0);
   int64_t axis = c.axis(1, c.rank(x));
-  if (static_cast<int64_t>(c.results.size()) != c.dim(x, axis)) malformed("it has {} results for {} elements", c.results.size(), c.dim(x, axis));
+  if (static_cast<int64_t>(c.results.size()) != c.dim(x, axis))
+    malformed("it has {} results for {} elements", c.results.size(), c.dim(x, axis));
   std::vector<ValueId> parts;
   for (int64_t i = 0; i < c.dim(x, axis); ++i) parts.push_back(c.select(x, axis, i));
   return parts;

@@ -11,7 +11,8 @@ namespace {
 // The operand as a float when the result is one: exp of integers computes in float.
 ValueId float_operand(Call& c) {
   ValueId x = c.tensor(0);
-  return is_float(c.result().dtype) && !is_float(c.dtype(x)) && !c.type(x).quantized() ? c.cast(x, c.result().dtype) : x;
+  return is_float(c.result().dtype) && !is_float(c.dtype(x)) && !c.type(x).quantized() ? c.cast(x, c.result().dtype)
+                                                                                       : x;
 }
 
 Results unary(Call& c) { return c.unary(c.detail(), float_operand(c)); }

@@ -12,7 +12,8 @@ struct Budget {
   uint64_t left = 0;
 
   void take(uint64_t bytes, std::string_view what) {
-    if (bytes > left) malformed("`{}` would take {} bytes of memory, more than the limit leaves ({} bytes).", what, bytes, left);
+    if (bytes > left)
+      malformed("`{}` would take {} bytes of memory, more than the limit leaves ({} bytes).", what, bytes, left);
     left -= bytes;
   }
 };

@@ -15,7 +15,8 @@ const ArgValue kAbsent;
 const ArgValue& at(const Call& call, size_t index) { return index < call.args.size() ? call.args[index] : kAbsent; }
 
 [[noreturn]] void wrong(const Call& call, size_t index, std::string_view wanted) {
-  malformed("its argument `{}` is not {}", index < call.names.size() ? call.names[index] : std::string_view("?"), wanted);
+  malformed("its argument `{}` is not {}", index < call.names.size() ? call.names[index] : std::string_view("?"),
+            wanted);
 }
 
 }  // namespace
@@ -40,7 +41,8 @@ std::vector<ValueId> Call::tensors(size_t index) {
   if (!list && !(empty && empty->empty())) wrong(*this, index, "a list of tensors");
   std::vector<ValueId> values;
   if (list)
-    for (const TensorArg& arg : *list) values.push_back(arg.binding && !arg.binding->absent ? scope.read(*arg.binding, *this) : kNone);
+    for (const TensorArg& arg : *list)
+      values.push_back(arg.binding && !arg.binding->absent ? scope.read(*arg.binding, *this) : kNone);
   return values;
 }
 
@@ -89,7 +91,8 @@ Ints Call::ints(size_t index) const {
 Ints Call::ints(size_t index, size_t count) const {
   Ints list = ints(index);
   if (list.size() == 1 && count != 1) list.resize(count, list[0]);
-  if (list.size() != count) malformed("its argument `{}` has {} values instead of {}", names[index], list.size(), count);
+  if (list.size() != count)
+    malformed("its argument `{}` has {} values instead of {}", names[index], list.size(), count);
   return list;
 }
 
@@ -109,7 +112,8 @@ DType Call::dtype_arg(size_t index, DType if_none) const {
 
 bool Call::is_number(size_t index) const {
   const ArgValue& arg = at(*this, index);
-  return std::holds_alternative<int64_t>(arg) || std::holds_alternative<double>(arg) || std::holds_alternative<bool>(arg);
+  return std::holds_alternative<int64_t>(arg) || std::holds_alternative<double>(arg) ||
+         std::holds_alternative<bool>(arg);
 }
 
 ValueId Call::operand(size_t index, DType as) {

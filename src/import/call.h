@@ -1,6 +1,6 @@
-// What a builder of the ATen table sees: the arguments of one exported node, and the means to put core nodes into the graph (Emitter).
-// Accessors throw Malformed when the file has another kind of value there; builders throw Unsupported for forms that the core
-// operators do not express (refuse.h).
+// What a builder of the ATen table sees: the arguments of one exported node, and the means to put core nodes into the
+// graph (Emitter). Accessors throw Malformed when the file has another kind of value there; builders throw Unsupported
+// for forms that the core operators do not express (refuse.h).
 #pragma once
 
 #include <string>
@@ -29,8 +29,8 @@ struct ComplexArg {
 struct OtherArg {
   std::string token;
 };
-using ArgValue = std::variant<std::monostate, TensorArg, std::vector<TensorArg>, bool, int64_t, double, std::string, DType, Ints, Doubles,
-                              std::vector<bool>, Strings, OtherArg, ComplexArg>;
+using ArgValue = std::variant<std::monostate, TensorArg, std::vector<TensorArg>, bool, int64_t, double, std::string,
+                              DType, Ints, Doubles, std::vector<bool>, Strings, OtherArg, ComplexArg>;
 
 class Call : public Emitter {
  public:

@@ -1,5 +1,5 @@
-// Control flow: bodies become graphs inside their node, closed over nothing. torch.export passes weights into bodies as operands; here
-// constants (and their Dequantize) move into the bodies, where later rooms can see and fold them.
+// Control flow: bodies become graphs inside their node, closed over nothing. torch.export passes weights into bodies as
+// operands; here constants (and their Dequantize) move into the bodies, where later rooms can see and fold them.
 #include "import/importer.h"
 #include "ops/ops.h"
 
@@ -66,7 +66,8 @@ bool GraphImporter::bakeable(const Binding& binding) {
   return producer && producer->op == Op::Dequantize && graph_.value(producer->inputs[0]).constant;
 }
 
-std::unique_ptr<Graph> GraphImporter::import_body(Json argument, const std::vector<Operand>& operands, const std::vector<bool>& scanned) {
+std::unique_ptr<Graph> GraphImporter::import_body(Json argument, const std::vector<Operand>& operands,
+                                                  const std::vector<bool>& scanned) {
   Deeper deeper(program_.depth);
   Json holder = graph_of(argument);
   Json definition = member(holder, "graph");
@@ -74,7 +75,8 @@ std::unique_ptr<Graph> GraphImporter::import_body(Json argument, const std::vect
   body->name = as_text(member(holder, "name"), "name");
   GraphImporter inner(program_, *body, definition, true);
   JsonArray inputs = as_array(member(definition, "inputs"), "inputs");
-  if (inputs.size() != operands.size()) malformed("a body takes {} operands but gets {}", inputs.size(), operands.size());
+  if (inputs.size() != operands.size())
+    malformed("a body takes {} operands but gets {}", inputs.size(), operands.size());
   size_t i = 0;
   for (Json input : inputs) {
     const Operand& operand = operands[i];
@@ -113,7 +115,8 @@ void GraphImporter::import_inline(const Fields& node, Json body, const std::vect
   Scope::Names names;
   std::vector<Json> inputs;
   for (Json input : as_array(member(definition, "inputs"), "inputs")) inputs.push_back(input);
-  if (inputs.size() != arguments.size()) malformed("a body takes {} operands but gets {}", inputs.size(), arguments.size());
+  if (inputs.size() != arguments.size())
+    malformed("a body takes {} operands but gets {}", inputs.size(), arguments.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::optional<Json> tensor = find(inputs[i], "as_tensor");
     if (!tensor) continue;
@@ -139,7 +142,8 @@ void GraphImporter::import_inline(const Fields& node, Json body, const std::vect
   metas_ = std::move(outer_metas);
   used_ = std::move(outer_used);
   scope.exchange_names(std::move(outer_names));
-  if (results.size() != outputs.names.size()) malformed("a body gives {} results where {} are used", results.size(), outputs.names.size());
+  if (results.size() != outputs.names.size())
+    malformed("a body gives {} results where {} are used", results.size(), outputs.names.size());
   for (size_t i = 0; i < results.size(); ++i) scope.bind_alias(outputs.names[i], results[i]);
 }
 
@@ -155,10 +159,15 @@ void GraphImporter::import_control(const Fields& node, std::string_view target) 
     need(body + 1);
     return import_inline(node, args[body], {args.begin() + static_cast<std::ptrdiff_t>(body) + 1, args.end()});
   }
-  Op op = kind == "cond" ? Op::Cond : kind == "while_loop" ? Op::While : kind == "map_impl" ? Op::Map : kind == "scan" ? Op::Scan : Op::Opaque;
+  Op op = kind == "cond"         ? Op::Cond
+          : kind == "while_loop" ? Op::While
+          : kind == "map_impl"   ? Op::Map
+          : kind == "scan"       ? Op::Scan
+                                 : Op::Opaque;
   if (op == Op::Opaque) malformed("the control flow `{}` is not supported; cond, while_loop, map and scan are", kind);
 
-  // Where the bodies and the groups of operands stand: cond(p, f, g, xs), while(f, g, xs, ys), map(f, xs, ys), scan(f, xs, ys, zs).
+  // Where the bodies and the groups of operands stand: cond(p, f, g, xs), while(f, g, xs, ys), map(f, xs, ys), scan(f,
+  // xs, ys, zs).
   std::vector<ValueId> inputs;
   std::vector<Json> bodies;
   std::vector<std::vector<Operand>> groups;
@@ -179,7 +188,8 @@ void GraphImporter::import_control(const Fields& node, std::string_view target) 
   }
   size_t wanted_bodies = op == Op::Cond || op == Op::While ? 2 : 1;
   size_t wanted_groups = op == Op::Cond ? 1 : op == Op::Scan ? 3 : 2;
-  if (bodies.size() != wanted_bodies || groups.size() != wanted_groups) malformed("{} has an unexpected set of arguments", kind);
+  if (bodies.size() != wanted_bodies || groups.size() != wanted_groups)
+    malformed("{} has an unexpected set of arguments", kind);
 
   // Only the last group is the same in every run of the body, so only its constants may move in.
   for (Operand& operand : groups.back()) operand.baked = bakeable(*operand.binding);

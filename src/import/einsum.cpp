@@ -27,13 +27,15 @@ std::string spell(std::string_view text, size_t rank, size_t& dots) {
       labels += text[i];
       continue;
     }
-    if (text.substr(i, 3) != "..." || rank < letters || rank - letters > kMaxDots) malformed("its equation does not fit its operands");
+    if (text.substr(i, 3) != "..." || rank < letters || rank - letters > kMaxDots)
+      malformed("its equation does not fit its operands");
     dots = rank - letters;
     // Aligned at the right, as broadcasting is.
     for (size_t d = 0; d < dots; ++d) labels += static_cast<char>(kDots + static_cast<char>(dots - 1 - d));
     i += 2;
   }
-  if (labels.size() != rank) malformed("its equation names {} dimensions of an operand that has {}", labels.size(), rank);
+  if (labels.size() != rank)
+    malformed("its equation names {} dimensions of an operand that has {}", labels.size(), rank);
   return labels;
 }
 
@@ -83,7 +85,8 @@ Term multiply(Call& c, Term a, Term b, const std::string& needed) {
   for (char label : batch + contracted) {
     int64_t size = size_of(c, a, label);
     int64_t other = size_of(c, b, label);
-    if (size != other && size != 1 && other != 1) malformed("its operands disagree about a size: {} and {}", size, other);
+    if (size != other && size != 1 && other != 1)
+      malformed("its operands disagree about a size: {} and {}", size, other);
     int64_t both = size == 1 ? other : size;
     for (Term* term : {&a, &b}) {
       if (size_of(c, *term, label) == both) continue;
@@ -121,7 +124,8 @@ ValueId make_einsum(Call& c, std::string_view equation, std::vector<ValueId> ope
     if (operands[i] == kNone || at > inputs.size()) malformed("its equation does not fit its operands");
     size_t end = std::min(inputs.find(',', at), inputs.size());
     size_t here = 0;
-    terms.push_back({operands[i], spell(std::string_view(inputs).substr(at, end - at), static_cast<size_t>(c.rank(operands[i])), here)});
+    terms.push_back({operands[i], spell(std::string_view(inputs).substr(at, end - at),
+                                        static_cast<size_t>(c.rank(operands[i])), here)});
     dots = std::max(dots, here);
     at = end + 1;
     std::string sorted = terms.back().labels;
@@ -134,7 +138,8 @@ ValueId make_einsum(Call& c, std::string_view equation, std::vector<ValueId> ope
   std::string output;
   if (arrow != std::string::npos) {
     std::string_view spelled = std::string_view(text).substr(arrow + 2);
-    size_t letters = static_cast<size_t>(std::count_if(spelled.begin(), spelled.end(), [](char ch) { return ch != '.'; }));
+    size_t letters =
+        static_cast<size_t>(std::count_if(spelled.begin(), spelled.end(), [](char ch) { return ch != '.'; }));
     size_t unused = 0;
     output = spell(spelled, letters + (spelled.find('.') == std::string_view::npos ? 0 : dots), unused);
   } else {  // implicit: the ellipsis, then every label that occurs once, in order
@@ -153,7 +158,8 @@ ValueId make_einsum(Call& c, std::string_view equation, std::vector<ValueId> ope
   }
   sum_unneeded(c, result, output);
   for (char label : output)
-    if (!has(result.labels, label) || std::count(output.begin(), output.end(), label) != 1) malformed("its equation does not fit its operands");
+    if (!has(result.labels, label) || std::count(output.begin(), output.end(), label) != 1)
+      malformed("its equation does not fit its operands");
   return ordered(c, result, output);
 }
 

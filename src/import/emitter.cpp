@@ -28,16 +28,19 @@ void check_attributes(const Attrs& attrs, std::string_view name) {
   }
 }
 
-// PyTorch computes on the codes of a quantized tensor, a core operator on the reals they stand for. For moves and maxima that is the same.
+// PyTorch computes on the codes of a quantized tensor, a core operator on the reals they stand for. For moves and
+// maxima that is the same.
 void refuse_arithmetic_on_codes(const Graph& graph, const Node& node, const std::vector<Type>& results) {
   auto quantized = [&](ValueId value) { return value != kNone && graph.type(value).quantized(); };
   auto first = std::find_if(node.inputs.begin(), node.inputs.end(), quantized);
   if (first == node.inputs.end() || node.op == Op::Dequantize || !node.bodies.empty()) return;
-  bool order = node.op == Op::MaxPool || node.op == Op::AdaptiveMaxPool || node.op == Op::ReduceMax || node.op == Op::ReduceMin;
+  bool order =
+      node.op == Op::MaxPool || node.op == Op::AdaptiveMaxPool || node.op == Op::ReduceMax || node.op == Op::ReduceMin;
   if (!order && !info(node.op).traits.movement) unsupported("it computes on the integer codes of a quantized tensor");
   if (!results[0].quantized()) unsupported("it mixes the channels of a tensor that is quantized per channel");
   for (ValueId value : node.inputs)
-    if (quantized(value) ? graph.type(value).quant != graph.type(*first).quant && (node.op == Op::Concat || node.op == Op::ScatterElements)
+    if (quantized(value) ? graph.type(value).quant != graph.type(*first).quant &&
+                               (node.op == Op::Concat || node.op == Op::ScatterElements)
                          : node.op == Op::Concat)
       unsupported("it joins tensors of different quantization");
 }
@@ -65,7 +68,8 @@ uint16_t to_half(float value) {
 float from_half(uint16_t half) {
   int exponent = (half >> 10) & 31;
   auto fraction = static_cast<float>(half & 0x3ff);
-  float magnitude = exponent == 31  ? (fraction != 0 ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity())
+  float magnitude = exponent == 31  ? (fraction != 0 ? std::numeric_limits<float>::quiet_NaN()
+                                                     : std::numeric_limits<float>::infinity())
                     : exponent == 0 ? fraction * 0x1p-24f
                                     : std::ldexp(1024.0f + fraction, exponent - 25);
   return (half & 0x8000) != 0 ? -magnitude : magnitude;
@@ -144,7 +148,8 @@ int64_t normalised_axis(int64_t axis, int rank) {
 }
 
 int64_t Emitter::dim(ValueId value, int64_t axis) const {
-  if (axis < 0 || axis >= rank(value)) malformed("axis {} of a tensor with {} dimensions does not exist", axis, rank(value));
+  if (axis < 0 || axis >= rank(value))
+    malformed("axis {} of a tensor with {} dimensions does not exist", axis, rank(value));
   return shape(value)[static_cast<size_t>(axis)];
 }
 
@@ -157,7 +162,8 @@ ValueId Emitter::constant(Type constant_type, Buffer data) {
   return made(graph.add_constant(std::move(constant_type), graph.store(std::move(data)), name));
 }
 
-std::vector<ValueId> Emitter::make_all(Op op, std::vector<ValueId> inputs, Attrs attrs, std::vector<std::unique_ptr<Graph>> bodies) {
+std::vector<ValueId> Emitter::make_all(Op op, std::vector<ValueId> inputs, Attrs attrs,
+                                       std::vector<std::unique_ptr<Graph>> bodies) {
   check_attributes(attrs, name);
   if (graph.node_slots() >= kMaxNodes) malformed("the model has more than {} operators", kMaxNodes);
   Node draft;
@@ -196,7 +202,9 @@ void Emitter::give_name_to(ValueId result) {
   named = result;
 }
 
-ValueId Emitter::make(Op op, std::vector<ValueId> inputs, Attrs attrs) { return make_all(op, std::move(inputs), std::move(attrs)).at(0); }
+ValueId Emitter::make(Op op, std::vector<ValueId> inputs, Attrs attrs) {
+  return make_all(op, std::move(inputs), std::move(attrs)).at(0);
+}
 
 ValueId Emitter::cast(ValueId x, DType to) {
   if (dtype(x) == to && !type(x).quantized()) return x;
@@ -273,7 +281,8 @@ ValueId Emitter::concat(std::vector<ValueId> parts, int64_t axis) {
 ValueId Emitter::expand(ValueId x, const Shape& to) {
   if (shape(x) == to) return x;
   Shape padded = shape(x);
-  if (padded.size() > to.size()) malformed("a tensor of shape {} cannot be expanded to {}", to_text(padded), to_text(to));
+  if (padded.size() > to.size())
+    malformed("a tensor of shape {} cannot be expanded to {}", to_text(padded), to_text(to));
   padded.insert(padded.begin(), to.size() - padded.size(), 1);
   x = reshape(x, padded);
   if (padded == to) return x;

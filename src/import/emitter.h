@@ -1,5 +1,5 @@
-// Puts core nodes into a graph for one exported node: shapes come from ops' inference, a move that moves nothing makes no node, and
-// every node carries the exported node's name and source line.
+// Puts core nodes into a graph for one exported node: shapes come from ops' inference, a move that moves nothing makes
+// no node, and every node carries the exported node's name and source line.
 #pragma once
 
 #include <memory>
@@ -37,7 +37,8 @@ class Emitter {
   ValueId filled(DType dtype, Shape shape, Fill fill);
 
   // -- nodes
-  std::vector<ValueId> make_all(Op op, std::vector<ValueId> inputs, Attrs attrs, std::vector<std::unique_ptr<Graph>> bodies = {});
+  std::vector<ValueId> make_all(Op op, std::vector<ValueId> inputs, Attrs attrs,
+                                std::vector<std::unique_ptr<Graph>> bodies = {});
   ValueId make(Op op, std::vector<ValueId> inputs, Attrs attrs = {});
   ValueId cast(ValueId x, DType dtype);
   ValueId unary(std::string_view fn, ValueId x);
@@ -52,7 +53,8 @@ class Emitter {
   ValueId reshape(ValueId x, Shape shape);
   ValueId transpose(ValueId x, Ints perm);
   ValueId swap(ValueId x, int64_t a, int64_t b);
-  ValueId slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step = 1);  // clamps as Python does; step > 0
+  ValueId slice(ValueId x, int64_t axis, int64_t start, int64_t end,
+                int64_t step = 1);  // clamps as Python does; step > 0
   ValueId select(ValueId x, int64_t axis, int64_t index);
   ValueId concat(std::vector<ValueId> parts, int64_t axis);
   ValueId expand(ValueId x, const Shape& shape);  // adds leading dims, repeats dims of size 1
@@ -78,7 +80,8 @@ ValueId Emitter::filled(DType dtype, Shape shape, Fill fill) {
   uint64_t size = static_cast<uint64_t>(count) * byte_size(dtype);
   budget.take(size, name);
   Buffer data(size);
-  for (int64_t i = 0; i < count; ++i) store_element(data.data() + static_cast<size_t>(i) * byte_size(dtype), dtype, fill(i));
+  for (int64_t i = 0; i < count; ++i)
+    store_element(data.data() + static_cast<size_t>(i) * byte_size(dtype), dtype, fill(i));
   return made(graph.add_constant(Type{dtype, std::move(shape), std::nullopt}, graph.store(std::move(data)), name));
 }
 

@@ -64,7 +64,8 @@ class ProgramImporter {
   }
 
   bool is_mutated(std::string_view name, Port::Role role) const {
-    return std::any_of(mutations_.begin(), mutations_.end(), [&](const Mutation& m) { return m.role == role && m.name == name; });
+    return std::any_of(mutations_.begin(), mutations_.end(),
+                       [&](const Mutation& m) { return m.role == role && m.name == name; });
   }
 
   JsonArray input_specs() const { return as_array(member(signature_, "input_specs"), "input_specs"); }
@@ -81,8 +82,10 @@ class ProgramImporter {
       int64_t axis = 0;
       for (Json size : as_array(member(*meta, "sizes"), "sizes")) {
         if (std::string open = program_.symbols.open_symbol(size); !open.empty())
-          program_.problem(fmt::format("Dimension {} of the input `{}` is dynamic ({}); export the model with static shapes: leave it "
-                                       "out of dynamic_shapes.", axis, name, open));
+          program_.problem(fmt::format(
+              "Dimension {} of the input `{}` is dynamic ({}); export the model with static shapes: leave it "
+              "out of dynamic_shapes.",
+              axis, name, open));
         ++axis;
       }
     }
@@ -119,7 +122,8 @@ class ProgramImporter {
   void bind_user_input(Json argument) {
     auto [kind, value] = as_union(argument, "user_input");
     if (kind == "as_none") return;
-    if (kind != "as_tensor") malformed("The program takes an argument that is not a tensor ({}); make it a constant before export.", kind);
+    if (kind != "as_tensor")
+      malformed("The program takes an argument that is not a tensor ({}); make it a constant before export.", kind);
     std::string name(as_text(member(value, "name"), "name"));
     TensorMeta meta = main_.declared(name);
     ValueId input = graph_.add_input(meta.type, name, {Port::Role::User, name, {}});
@@ -204,7 +208,8 @@ Result<Graph> import_pt2(Bytes file, const ImportOptions& options, std::vector<I
   return graph;
 }
 
-Result<Graph> import_pt2(std::shared_ptr<const MappedFile> file, const ImportOptions& options, std::vector<ImportNote>* notes) {
+Result<Graph> import_pt2(std::shared_ptr<const MappedFile> file, const ImportOptions& options,
+                         std::vector<ImportNote>* notes) {
   TRY_ASSIGN(Graph graph, import_pt2(file->bytes(), options, notes));
   graph.keep_alive(std::move(file));
   return graph;

@@ -1,6 +1,6 @@
-// libFuzzer on the reader. Inputs that start with a zip signature are whole archives; anything else is the program's JSON inside of a good
-// archive, so that mutations that change its length reach the reader too. Seeds: test/fuzz/import_fuzz,
-// made by test/fuzz/make_import_seeds.py.
+// libFuzzer on the reader. Inputs that start with a zip signature are whole archives; anything else is the program's
+// JSON inside of a good archive, so that mutations that change its length reach the reader too. Seeds:
+// test/fuzz/import_fuzz, made by test/fuzz/make_import_seeds.py.
 #include "import/import.h"
 #include "import/pt2_builder.h"
 

@@ -39,7 +39,8 @@ TEST(Import, reads_a_program) {
             "graph \"main\" (%x: f32[2,4] as \"x\")\n"
             "  %w = const f32[4] #d505be1b3c3f8a3e\n"
             "  %add = add %x, %w : f32[2,4] @ \"net.py\":31 \"return (x + self.w).relu()\" \"\" \"Net\" name \"add\"\n"
-            "  %relu = clamp %add min=0.0 : f32[2,4] @ \"net.py\":31 \"return (x + self.w).relu()\" \"\" \"Net\" name \"relu\"\n"
+            "  %relu = clamp %add min=0.0 : f32[2,4] @ \"net.py\":31 \"return (x + self.w).relu()\" \"\" \"Net\" name "
+            "\"relu\"\n"
             "  return %relu as \"relu\"\n");
 }
 
@@ -67,7 +68,8 @@ TEST(Import, strided_weights_are_laid_out) {
 TEST(Import, truncated_files_are_refused) {
   Buffer file = Pt2Program().archive();
   for (size_t size = 0; size < file.size(); ++size) {
-    Buffer cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));  // its own memory, so that ASan sees a read beyond
+    Buffer cut(file.begin(),
+               file.begin() + static_cast<std::ptrdiff_t>(size));  // its own memory, so that ASan sees a read beyond
     EXPECT_FALSE(sentence(cut).empty()) << size;
   }
 }
@@ -126,7 +128,8 @@ TEST(Import, refuses_circles_and_wrong_order) {
 }
 
 TEST(Import, refuses_absurd_shapes) {
-  for (std::string_view sizes : {"1152921504606846976,4", "-2,4", "1099511627776,1099511627776", "9223372036854775807,9223372036854775807"}) {
+  for (std::string_view sizes :
+       {"1152921504606846976,4", "-2,4", "1099511627776,1099511627776", "9223372036854775807,9223372036854775807"}) {
     Pt2Program program;
     program.x_meta = meta_json(sizes, "4,1");
     EXPECT_FALSE(sentence(program).empty()) << sizes;
@@ -163,17 +166,20 @@ TEST(Import, refuses_deep_nesting) {
   EXPECT_SAYS(make_archive(program.frame(std::string(100000, '['))), "not valid JSON");
   std::string deep = R"({"as_int": 1})";
   for (int i = 0; i < 500; ++i) deep = R"({"as_list": )" + deep + "}";
-  EXPECT_SAYS(make_archive(program.frame(R"({"schema_version": {"major": 8}, "graph_module": )" + deep + "}")), "lacks `graph`");
+  EXPECT_SAYS(make_archive(program.frame(R"({"schema_version": {"major": 8}, "graph_module": )" + deep + "}")),
+              "lacks `graph`");
 }
 
 // with torch.no_grad() inside itself, many times
 TEST(Import, refuses_deep_subgraphs) {
   std::string body = R"({"inputs": [], "outputs": [], "nodes": [], "tensor_values": {}})";
   auto wrap = [](const std::string& graph) {
-    return R"({"target": "torch.ops.higher_order.wrap_with_set_grad_enabled", "outputs": [], "name": "wrap", "metadata": {}, "inputs": [
-      {"name": "", "arg": {"as_bool": false}}, {"name": "", "arg": {"as_graph": {"name": "g", "graph": )" + graph + "}}}]}";
+    return R"({"target": "torch.ops.higher_order.wrap_with_set_grad_enabled", "outputs": [], "name": "wrap",
+      "metadata": {}, "inputs": [{"name": "", "arg": {"as_bool": false}}, {"name": "", "arg": {"as_graph": {"name": "g", "graph": )" +
+           graph + "}}}]}";
   };
-  for (int i = 0; i < 60; ++i) body = R"({"inputs": [], "outputs": [], "tensor_values": {}, "nodes": [)" + wrap(body) + "]}";
+  for (int i = 0; i < 60; ++i)
+    body = R"({"inputs": [], "outputs": [], "tensor_values": {}, "nodes": [)" + wrap(body) + "]}";
   Pt2Program program;
   program.extra_nodes = ", " + wrap(body);
   EXPECT_SAYS(program, "nested more than 32 levels deep");
@@ -216,10 +222,12 @@ TEST(Import, nasty_numbers_are_sentences) {
     ImportOptions options{.memory_limit = 1 << 24, .check_crc = false};
     const std::string model = entries[model_at].data;
     imported += sentence(make_archive(entries), options).empty() ? 1 : 0;
-    for (size_t at = model.find_first_of("0123456789"); at != std::string::npos; at = model.find_first_of("0123456789", at)) {
+    for (size_t at = model.find_first_of("0123456789"); at != std::string::npos;
+         at = model.find_first_of("0123456789", at)) {
       size_t end = model.find_first_not_of("0123456789", at);
       bool number = model[at - 1] == ':' || model[at - 1] == '[' || model[at - 1] == ',' || model[at - 1] == '-';
-      constexpr std::string_view kNasty[] = {"0", "-1", "7", "2147483648", "4611686018427387904", "-9223372036854775808", "1e300"};
+      constexpr std::string_view kNasty[] = {
+          "0", "-1", "7", "2147483648", "4611686018427387904", "-9223372036854775808", "1e300"};
       for (std::string_view nasty : kNasty) {
         if (!number) break;
         entries[model_at].data = model.substr(0, at) + std::string(nasty) + model.substr(end);
@@ -236,7 +244,8 @@ TEST(Import, nasty_numbers_are_sentences) {
 TEST(Locations, take_the_innermost_frame_of_the_user) {
   Loc loc = read_location(
       "  File \"/home/me/net.py\", line 31, in forward\n    y = self.conv(x)\n"
-      "  File \"/env/lib/python3.11/site-packages/torch/nn/modules/conv.py\", line 565, in forward\n    return self._conv_forward(x)\n",
+      "  File \"/env/lib/python3.11/site-packages/torch/nn/modules/conv.py\", line 565, in forward\n    return "
+      "self._conv_forward(x)\n",
       "L__self__,,net.Net;L__self___conv,conv,torch.nn.modules.conv.Conv2d");
   EXPECT_EQ(loc, (Loc{"net.py", 31, "y = self.conv(x)", "conv", "Conv2d"}));
   EXPECT_EQ(read_location("", ""), Loc{});
@@ -266,7 +275,8 @@ TEST(Table, knows_in_place_forms_and_copies_by_the_naming_scheme) {
 }
 
 TEST(Table, every_schema_parses) {
-  for (const AtenOperator& op : aten_operators()) EXPECT_FALSE(parse_schema(op.schema).empty() && !op.schema.empty()) << op.name;
+  for (const AtenOperator& op : aten_operators())
+    EXPECT_FALSE(parse_schema(op.schema).empty() && !op.schema.empty()) << op.name;
 }
 
 }  // namespace

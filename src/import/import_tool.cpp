@@ -1,6 +1,6 @@
 // import_tool FILE.pt2                  prints the imported graph as text, notes on stderr
 // import_tool FILE.pt2 --time N         prints the fastest of N imports in milliseconds
-// import_tool FILE.pt2 --run IN OUT     executes the graph in float: IN and OUT are .npz, OUT has out0, out1, ...
+// import_tool FILE.pt2 --run IN OUT     also executes it in float: IN and OUT are .npz, OUT has out0, out1, ...
 // import_tool --operators               prints the ATen table, a name and its schema per line
 // For the Python tests, which compare with PyTorch.
 #include <cstdio>
@@ -26,7 +26,8 @@ Result<Tensor> to_input(const NpyArray& array, const Type& type) {
     std::string_view npy;
     DType dtype;
   };
-  constexpr Kind kKinds[] = {{"<f4", DType::F32}, {"<i8", DType::I64}, {"<i4", DType::I32}, {"|i1", DType::I8}, {"|u1", DType::U8}, {"|b1", DType::Bool}};
+  constexpr Kind kKinds[] = {{"<f4", DType::F32}, {"<i8", DType::I64}, {"<i4", DType::I32},
+                             {"|i1", DType::I8},  {"|u1", DType::U8},  {"|b1", DType::Bool}};
   for (const Kind& kind : kKinds)
     if (kind.npy == array.dtype) {
       Value value;
@@ -70,7 +71,8 @@ Result<void> run(const Graph& graph, const std::string& in, const std::string& o
 int tool(const std::vector<std::string>& args) {
   if (args.empty()) return fail("usage: import_tool FILE.pt2 [--time N | --run IN.npz OUT.npz]");
   if (args[0] == "--operators") {
-    for (const AtenOperator& op : aten_operators()) fmt::print("{}\t{}\t{}\n", op.name, op.schema, op.opaque ? "opaque" : "core");
+    for (const AtenOperator& op : aten_operators())
+      fmt::print("{}\t{}\t{}\n", op.name, op.schema, op.opaque ? "opaque" : "core");
     return 0;
   }
   if (args.size() == 3 && args[1] == "--time") {
@@ -86,13 +88,11 @@ int tool(const std::vector<std::string>& args) {
   std::vector<ImportNote> notes;
   Result<Graph> graph = import_pt2(args[0], {}, &notes);
   if (!graph) return fail(graph.error().message);
-  for (const ImportNote& note : notes) fmt::print(stderr, "{}{} ({})\n", note.source, note.message, note.node);
-  if (args.size() == 4 && args[1] == "--run") {
-    Result<void> done = run(*graph, args[2], args[3]);
-    return done ? 0 : fail(done.error().message);
-  }
+  for (const ImportNote& note : notes) fmt::print(stderr, "{}: {} ({})\n", note.source, note.message, note.node);
   fmt::print("{}", print(*graph, {false, true}));
-  return 0;
+  if (args.size() != 4 || args[1] != "--run") return 0;
+  Result<void> done = run(*graph, args[2], args[3]);
+  return done ? 0 : fail(done.error().message);
 }
 
 }  // namespace

@@ -40,7 +40,11 @@ void Program::problem(std::string message) {
 }
 
 GraphImporter::GraphImporter(Program& program, Graph& graph, Json definition, bool body)
-    : scope(graph, program.budget, body), program_(program), graph_(graph), definition_(definition), call_(scope, graph, program.budget) {
+    : scope(graph, program.budget, body),
+      program_(program),
+      graph_(graph),
+      definition_(definition),
+      call_(scope, graph, program.budget) {
   load_metas();
 }
 
@@ -60,7 +64,8 @@ bool GraphImporter::used(std::string_view name) {
     if (!tagged.value.is_array()) return;
     for (Json element : as_array(tagged.value, "arg")) {
       if (std::optional<Json> optional = find(element, "as_tensor")) element = *optional;
-      if (std::optional<Json> listed = find(element, "name"); listed && listed->is_string()) used_.insert(as_text(*listed, "name"));
+      if (std::optional<Json> listed = find(element, "name"); listed && listed->is_string())
+        used_.insert(as_text(*listed, "name"));
     }
   };
   if (used_.empty()) {
@@ -103,7 +108,8 @@ GraphImporter::Fields::Fields(Json node) {
       name = as_text(value, key);
     }
   }
-  if (!has_target || !has_inputs || !has_outputs) malformed("A node of the program lacks its target, inputs or outputs.");
+  if (!has_target || !has_inputs || !has_outputs)
+    malformed("A node of the program lacks its target, inputs or outputs.");
 }
 
 void GraphImporter::import_node(Json json) {
@@ -134,7 +140,8 @@ void GraphImporter::dispatch(const Fields& node, std::string_view target) {
   import_operator(node, target, known);
 }
 
-// The node is broken, but those behind it may be too: its results get their declared types so that the user sees all problems at once.
+// The node is broken, but those behind it may be too: its results get their declared types so that the user sees all
+// problems at once.
 void GraphImporter::give_up_on(const Fields& node, const std::string& message) {
   try {
     Outputs outputs = read_outputs(node);
@@ -143,7 +150,8 @@ void GraphImporter::give_up_on(const Fields& node, const std::string& message) {
       if (!outputs.tensors[i]) throw Malformed{message};
       types.push_back(outputs.metas[i].type);
     }
-    Node& made = graph_.add_node(Op::Opaque, {}, std::move(types), {{Key::Target, std::string("broken")}}, call_.loc, call_.name);
+    Node& made = graph_.add_node(Op::Opaque, {}, std::move(types), {{Key::Target, std::string("broken")}}, call_.loc,
+                                 call_.name);
     for (size_t i = 0; i < outputs.names.size(); ++i)
       if (!scope.find(outputs.names[i])) scope.bind_value(outputs.names[i], made.outputs[i]);
   } catch (const Malformed&) {
@@ -205,7 +213,8 @@ ArgValue GraphImporter::read_argument(Json argument) {
   };
   if (tag == "as_tensor") {
     TensorArg arg = tensor(value);
-    if (arg.binding->number) return std::visit([](const auto& number) -> ArgValue { return number; }, *arg.binding->number);
+    if (arg.binding->number)
+      return std::visit([](const auto& number) -> ArgValue { return number; }, *arg.binding->number);
     return arg;
   }
   if (tag == "as_int") return as_integer(value, tag);
@@ -234,7 +243,8 @@ ArgValue GraphImporter::read_argument(Json argument) {
   if (tag == "as_memory_format") return OtherArg{fmt::format("memory_format:{}", as_integer(value, tag))};
   if (tag == "as_layout") return OtherArg{fmt::format("layout:{}", as_integer(value, tag))};
   if (tag == "as_device") return OtherArg{fmt::format("device:{}", as_text(member(value, "type"), "type"))};
-  if (tag == "as_complex") return ComplexArg{as_real(member(value, "real"), "real"), as_real(member(value, "imag"), "imag")};
+  if (tag == "as_complex")
+    return ComplexArg{as_real(member(value, "real"), "real"), as_real(member(value, "imag"), "imag")};
   malformed("it has an argument of kind {}, which is not supported", tag);
 }
 
@@ -258,7 +268,8 @@ void GraphImporter::fill_arguments(Call& call, const Fields& node, const Program
     size_t index = position;
     if (index >= params.size() || params[index].name != name)
       for (index = 0; index < params.size() && params[index].name != name; ++index) {}
-    if (index == params.size() && known.found.in_place && position == 0) index = 0;  // dropout(input, ...) but dropout_(self, ...)
+    if (index == params.size() && known.found.in_place && position == 0)
+      index = 0;  // dropout(input, ...) but dropout_(self, ...)
     if (index == params.size()) unsupported("its argument `{}` is newer than this program", name);
     if (given[index]) malformed("its argument `{}` is given twice", name);
     call.args[index] = read_argument(member(input, "arg"));
@@ -286,23 +297,31 @@ void GraphImporter::import_operator(const Fields& node, std::string_view target,
     call.wanted.push_back(outputs.names.size() == 1 || outputs.list || used(outputs.names[i]));
   }
   std::vector<ValueId> values;
+  std::string why = "no core operator expresses it";
   try {
     fill_arguments(call, node, known);
     if (call.row && call.row->build) values = call.row->build(call).values;
-  } catch (const Unsupported& reason) {
+  } catch (const Unsupported& form) {
     values.clear();
-    program_.notes.push_back({call.name, where(graph_, call.loc), fmt::format("{} stays a host kernel: {}", target, reason.reason)});
+    why = form.reason;
     if (call.args.size() != call.names.size()) {  // the schema did not fit: take the arguments as they are
       Program::Target unknown;
       fill_arguments(call, node, unknown);
     }
   }
-  if (values.empty() && !outputs.names.empty()) values = make_opaque(call, target);
+  if (values.empty() && !outputs.names.empty()) {
+    values = make_opaque(call, target);
+    const Loc* loc = graph_.loc(call.loc);
+    program_.notes.push_back(
+        {call.name, loc ? to_text(*loc) : std::string(), fmt::format("{} stays a host kernel: {}", target, why)});
+  }
   bind_results(call, known, outputs, std::move(values));
 }
 
-void GraphImporter::bind_results(Call& call, const Program::Target& known, const Outputs& outputs, std::vector<ValueId> values) {
-  if (values.size() != outputs.names.size()) malformed("it has {} results where its operator gives {}", outputs.names.size(), values.size());
+void GraphImporter::bind_results(Call& call, const Program::Target& known, const Outputs& outputs,
+                                 std::vector<ValueId> values) {
+  if (values.size() != outputs.names.size())
+    malformed("it has {} results where its operator gives {}", outputs.names.size(), values.size());
   const Row* row = known.found.row;
   TensorArg* self = call.args.empty() ? nullptr : std::get_if<TensorArg>(&call.args[0]);
   bool view = row && !known.found.copy && self && self->binding &&
@@ -312,9 +331,11 @@ void GraphImporter::bind_results(Call& call, const Program::Target& known, const
     const TensorMeta& meta = outputs.metas[i];
     const Type& made = graph_.type(values[i]);
     if (made.shape != meta.type.shape)
-      malformed("the file says its result has the shape {}, but the operator gives {}", to_text(meta.type.shape), to_text(made.shape));
+      malformed("the file says its result has the shape {}, but the operator gives {}", to_text(meta.type.shape),
+                to_text(made.shape));
     if (made.dtype != meta.type.dtype) {
-      if (made.quantized()) malformed("the file says its result is {}, but the operator gives {}", to_text(meta.type), to_text(made));
+      if (made.quantized())
+        malformed("the file says its result is {}, but the operator gives {}", to_text(meta.type), to_text(made));
       values[i] = call.cast(values[i], meta.type.dtype);
     }
     if (i == 0) call.give_name_to(values[i]);
@@ -357,7 +378,8 @@ void GraphImporter::import_number(const Fields& node, std::string_view target) {
       result = Number(call_.dim(x, normalised_axis(*axis, call_.rank(x))));
     } else if (target == "aten.sym_numel.default") {
       result = Number(element_count(call_.shape(scope.read(*tensor->binding, call_))));
-    } else if (const StoredTensor* known = scope.constant(*tensor->binding); known && element_count(known->type.shape) == 1) {
+    } else if (const StoredTensor* known = scope.constant(*tensor->binding);
+               known && element_count(known->type.shape) == 1) {
       double value = load_element(known->data.data(), known->type.dtype);
       result = is_float(known->type.dtype) ? Number(value) : Number(static_cast<int64_t>(value));
     }

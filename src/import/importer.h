@@ -93,7 +93,8 @@ class GraphImporter {
   std::vector<Json> control_arguments(const Fields& node) const;
   std::vector<Operand> operands(Json argument);
   bool bakeable(const Binding& binding);
-  std::unique_ptr<Graph> import_body(Json argument, const std::vector<Operand>& operands, const std::vector<bool>& scanned);
+  std::unique_ptr<Graph> import_body(Json argument, const std::vector<Operand>& operands,
+                                     const std::vector<bool>& scanned);
   void import_inline(const Fields& node, Json body, const std::vector<Json>& arguments);
 
   Program& program_;

@@ -26,7 +26,8 @@ Json parse_json(simdjson::dom::parser& parser, Bytes text, Bytes whole, std::str
   auto address = [](const std::byte* at) { return reinterpret_cast<uintptr_t>(at); };
   uintptr_t end = address(text.data()) + text.size();
   uintptr_t limit = address(whole.data()) + whole.size();
-  bool padded = address(text.data()) >= address(whole.data()) && end <= limit && limit - end >= simdjson::SIMDJSON_PADDING;
+  bool padded =
+      address(text.data()) >= address(whole.data()) && end <= limit && limit - end >= simdjson::SIMDJSON_PADDING;
   Json root;
   auto status = parser.parse(reinterpret_cast<const char*>(text.data()), text.size(), !padded).get(root);
   if (status != simdjson::SUCCESS) malformed("{} is not valid JSON: {}.", what, simdjson::error_message(status));
@@ -36,7 +37,8 @@ Json parse_json(simdjson::dom::parser& parser, Bytes text, Bytes whole, std::str
 std::optional<Json> find(Json object, std::string_view key) {
   JsonObject members;
   Json value;
-  if (object.get(members) != simdjson::SUCCESS || members.at_key(key).get(value) != simdjson::SUCCESS || value.is_null())
+  if (object.get(members) != simdjson::SUCCESS || members.at_key(key).get(value) != simdjson::SUCCESS ||
+      value.is_null())
     return std::nullopt;
   return value;
 }

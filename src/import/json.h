@@ -1,4 +1,5 @@
-// Typed access to the JSON of a `.pt2`. Each function throws Malformed with the key's name when the file has something else there.
+// Typed access to the JSON of a `.pt2`. Each function throws Malformed with the key's name when the file has something
+// else there.
 #pragma once
 
 #include <simdjson.h>
@@ -14,7 +15,8 @@ using Json = simdjson::dom::element;
 using JsonArray = simdjson::dom::array;
 using JsonObject = simdjson::dom::object;
 
-// Parses in place when the 64 readable bytes that simdjson wants behind the text are inside `whole`; copies the text otherwise.
+// Parses in place when the 64 readable bytes that simdjson wants behind the text are inside `whole`; copies the text
+// otherwise.
 Json parse_json(simdjson::dom::parser& parser, Bytes text, Bytes whole, std::string_view what);
 
 std::optional<Json> find(Json object, std::string_view key);  // absent when missing or null

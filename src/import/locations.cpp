@@ -22,8 +22,9 @@ struct Frame {
 
 // PyTorch's own frames say nothing about the model.
 bool is_library(std::string_view file) {
-  return file.find("/site-packages/") != std::string_view::npos || file.find("/dist-packages/") != std::string_view::npos ||
-         file.find("/torch/nn/") != std::string_view::npos || file.starts_with('<');
+  return file.find("/site-packages/") != std::string_view::npos ||
+         file.find("/dist-packages/") != std::string_view::npos || file.find("/torch/nn/") != std::string_view::npos ||
+         file.starts_with('<');
 }
 
 // One `File "net.py", line 31, in forward` with the source line below it, when it is there.

@@ -35,8 +35,10 @@ Symbols::Symbols(Json program) {
     Range bounds;
     // Infinite bounds are null, absent or beyond int64: open either way.
     int64_t bound = 0;
-    if (std::optional<Json> min = find(range, "min_val"); min && min->get(bound) == simdjson::SUCCESS) bounds.min = bound;
-    if (std::optional<Json> max = find(range, "max_val"); max && max->get(bound) == simdjson::SUCCESS) bounds.max = bound;
+    if (std::optional<Json> min = find(range, "min_val"); min && min->get(bound) == simdjson::SUCCESS)
+      bounds.min = bound;
+    if (std::optional<Json> max = find(range, "max_val"); max && max->get(bound) == simdjson::SUCCESS)
+      bounds.max = bound;
     ranges_.emplace(name, bounds);
   }
 }
@@ -96,7 +98,8 @@ DType dtype_from_code(int64_t code, std::string_view what) {
     case 13: return DType::BF16;
     case 9:
     case 10:
-    case 11: malformed("`{}` holds complex numbers, which are not supported; compute with real and imaginary parts", what);
+    case 11:
+      malformed("`{}` holds complex numbers, which are not supported; compute with real and imaginary parts", what);
     default: malformed("`{}` has an element type that is not supported (ScalarType {} of torch.export).", what, code);
   }
 }
@@ -125,7 +128,8 @@ TensorMeta read_meta(Json meta, const Symbols& symbols, std::string_view what) {
   checked_count(result.type.shape, what);
   if (std::optional<Json> strides = find(meta, "strides")) {
     JsonArray list = as_array(*strides, "strides");
-    if (list.size() != result.type.shape.size()) malformed("`{}` has {} sizes but {} strides.", what, result.type.shape.size(), list.size());
+    if (list.size() != result.type.shape.size())
+      malformed("`{}` has {} sizes but {} strides.", what, result.type.shape.size(), list.size());
     for (Json stride : list) result.strides.push_back(symbols.value(stride, what));
   }
   if (std::optional<Json> offset = find(meta, "storage_offset")) result.offset = symbols.value(*offset, what);

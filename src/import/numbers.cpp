@@ -55,7 +55,9 @@ std::optional<Number> fold_binary(std::string_view fn, const Pair& p) {
   if (fn == "sub") return choose(p, p.i - p.j, p.a - p.b);
   if (fn == "mul") return choose(p, p.i * p.j, p.a * p.b);
   if (fn == "truediv") return Number(p.a / p.b);
-  if (fn == "pow") return p.whole && p.j >= 0 ? Number(static_cast<int64_t>(std::clamp(std::pow(p.a, p.b), -0x1p62, 0x1p62))) : Number(std::pow(p.a, p.b));
+  if (fn == "pow")
+    return p.whole && p.j >= 0 ? Number(static_cast<int64_t>(std::clamp(std::pow(p.a, p.b), -0x1p62, 0x1p62)))
+                               : Number(std::pow(p.a, p.b));
   if (fn == "eq") return Number(p.a == p.b);
   if (fn == "ne") return Number(p.a != p.b);
   if (fn == "lt") return Number(p.a < p.b);
@@ -80,7 +82,8 @@ std::optional<Number> fold_number(std::string_view target, const std::vector<Num
   Pair p;
   for (const Number& operand : operands)
     if (std::holds_alternative<std::string>(operand)) return std::nullopt;
-  if (fn == "sym_ite" && operands.size() == 3) return read(operands[0], p.a, p.i) && p.i != 0 ? operands[1] : operands[2];
+  if (fn == "sym_ite" && operands.size() == 3)
+    return read(operands[0], p.a, p.i) && p.i != 0 ? operands[1] : operands[2];
   if (operands.empty() || operands.size() > 2) return std::nullopt;
   p.whole = read(operands[0], p.a, p.i);
   if (operands.size() == 2) p.whole &= read(operands[1], p.b, p.j);

@@ -1,4 +1,5 @@
-// Operators that no core operator expresses: kept whole, arguments as tokens (import.h gives their grammar), to run on the host.
+// Operators that no core operator expresses: kept whole, arguments as tokens (import.h gives their grammar), to run on
+// the host.
 #include <cmath>
 
 #include "import/importer.h"
@@ -46,14 +47,18 @@ struct Tokenizer {
   std::string operator()(double value) { return real_token(value); }
   std::string operator()(const std::string& value) { return quoted_token(value); }
   std::string operator()(DType value) { return fmt::format("dtype:{}", name_of(value)); }
-  std::string operator()(const Ints& list) { return list_token(list, [](int64_t value) { return fmt::format("{}", value); }); }
+  std::string operator()(const Ints& list) {
+    return list_token(list, [](int64_t value) { return fmt::format("{}", value); });
+  }
   std::string operator()(const Doubles& list) { return list_token(list, real_token); }
   std::string operator()(const std::vector<bool>& list) {
     return list_token(list, [](bool value) { return value ? "true" : "false"; });
   }
   std::string operator()(const Strings& list) { return list_token(list, quoted_token); }
   std::string operator()(const OtherArg& other) { return other.token; }
-  std::string operator()(const ComplexArg& value) { return fmt::format("complex:{},{}", real_token(value.real), real_token(value.imag)); }
+  std::string operator()(const ComplexArg& value) {
+    return fmt::format("complex:{},{}", real_token(value.real), real_token(value.imag));
+  }
 };
 
 }  // namespace
@@ -69,12 +74,14 @@ std::vector<ValueId> GraphImporter::make_opaque(Call& call, std::string_view tar
   if (first == std::string_view::npos || last == first) malformed("`{}` is not the name of an operator", target);
   std::string_view op = target.substr(first + 1, last - first - 1);
   std::string_view overload = target.substr(last + 1);
-  if (op.ends_with('_') && target.starts_with("aten.")) op.remove_suffix(1);  // the functional kernel does the same and writes elsewhere
+  if (op.ends_with('_') && target.starts_with("aten."))
+    op.remove_suffix(1);  // the functional kernel does the same and writes elsewhere
   Attrs attrs = {{Key::Target, fmt::format("{}::{}", target.substr(0, first), op)},
                  {Key::Overload, std::string(overload == "default" ? std::string_view() : overload)},
                  {Key::Args, std::move(tokens)}};
   std::vector<Type> types = call.results;
-  return graph_.add_node(Op::Opaque, std::move(inputs), std::move(types), std::move(attrs), call.loc, call.name).outputs;
+  return graph_.add_node(Op::Opaque, std::move(inputs), std::move(types), std::move(attrs), call.loc, call.name)
+      .outputs;
 }
 
 }  // namespace swoop

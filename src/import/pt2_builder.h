@@ -1,4 +1,5 @@
-// Small `.pt2` files made in memory, for tests and as the fuzzer's frame: the archive of torch.export.save around a given program.
+// Small `.pt2` files made in memory, for tests and as the fuzzer's frame: the archive of torch.export.save around a
+// given program.
 #pragma once
 
 #include <string>
@@ -33,11 +34,15 @@ inline std::string meta_json(std::string_view sizes, std::string_view strides, i
     }
     return text;
   };
-  return fmt::format(R"({{"dtype": {}, "sizes": [{}], "requires_grad": false, "device": {{"type": "cpu", "index": null}},
-    "strides": [{}], "storage_offset": {{"as_int": {}}}, "layout": 7}})", dtype, list(sizes), list(strides), offset);
+  return fmt::format(
+      R"({{"dtype": {}, "sizes": [{}], "requires_grad": false, "device": {{"type": "cpu", "index": null}},
+    "strides": [{}], "storage_offset": {{"as_int": {}}}, "layout": 7}})",
+      dtype, list(sizes), list(strides), offset);
 }
 
-inline std::string tensor_argument(std::string_view name) { return fmt::format(R"({{"as_tensor": {{"name": "{}"}}}})", name); }
+inline std::string tensor_argument(std::string_view name) {
+  return fmt::format(R"({{"as_tensor": {{"name": "{}"}}}})", name);
+}
 
 // add(x, w) and relu of it, w a buffer of 4 floats; every part can be replaced.
 struct Pt2Program {
@@ -55,31 +60,36 @@ struct Pt2Program {
 
   std::string model() const {
     std::string node = R"({{"target": "torch.ops.aten.{}", "inputs": [{}], "outputs": [{}], "metadata": {{"stack_trace":
-      "File \"/home/me/net.py\", line 31, in forward\n    return (x + self.w).relu()\n", "nn_module_stack": "L__self__,,net.Net"}},
+      "File \"/home/me/net.py\", line 31, in forward\n    return (x + self.w).relu()\n",
+      "nn_module_stack": "L__self__,,net.Net"}},
       "is_hop_single_tensor_return": null, "name": "{}"}})";
     auto input = [](std::string_view name, std::string_view value) {
       return fmt::format(R"({{"name": "{}", "arg": {}, "kind": 1}})", name, tensor_argument(value));
     };
-    std::string add = fmt::format(fmt::runtime(node), "add.Tensor", input("self", add_input) + ", " + input("other", "b_w"),
-                                  tensor_argument("add"), "add");
-    std::string relu =
-        fmt::format(fmt::runtime(node), "relu.default", input("self", relu_input), tensor_argument(relu_output), "relu");
+    std::string add =
+        fmt::format(fmt::runtime(node), "add.Tensor", input("self", add_input) + ", " + input("other", "b_w"),
+                    tensor_argument("add"), "add");
+    std::string relu = fmt::format(fmt::runtime(node), "relu.default", input("self", relu_input),
+                                   tensor_argument(relu_output), "relu");
     return fmt::format(
         R"({{"graph_module": {{"graph": {{"inputs": [{}, {}], "outputs": [{}], "nodes": [{}, {}{}],
         "tensor_values": {{"x": {}, "b_w": {}, "add": {}, "relu": {}}}, "sym_int_values": {{}}, "sym_bool_values": {{}},
         "is_single_tensor_return": false, "custom_obj_values": {{}}, "sym_float_values": {{}}}},
-        "signature": {{"input_specs": [{{"buffer": {{"arg": {{"name": "b_w"}}, "buffer_name": "w", "persistent": true}}}},
+        "signature": {{"input_specs": [
+        {{"buffer": {{"arg": {{"name": "b_w"}}, "buffer_name": "w", "persistent": true}}}},
         {{"user_input": {{"arg": {}}}}}], "output_specs": [{{"user_output": {{"arg": {}}}}}]}},
-        "module_call_graph": [], "metadata": {{}}, "treespec_namedtuple_fields": {{}}}}, "opset_version": {{"aten": 10}},
+        "module_call_graph": [], "metadata": {{}}, "treespec_namedtuple_fields": {{}}}},
+        "opset_version": {{"aten": 10}},
         "range_constraints": {{}}, "schema_version": {{"major": {}, "minor": 20}}, "verifiers": ["TRAINING"],
         "torch_version": "2.13.0", "guards_code": []}})",
-        tensor_argument("b_w"), tensor_argument("x"), tensor_argument("relu"), add, relu, extra_nodes, x_meta, w_meta, x_meta, relu_meta,
-        tensor_argument("x"), tensor_argument("relu"), major);
+        tensor_argument("b_w"), tensor_argument("x"), tensor_argument("relu"), add, relu, extra_nodes, x_meta, w_meta,
+        x_meta, relu_meta, tensor_argument("x"), tensor_argument("relu"), major);
   }
 
   std::string weights() const {
-    return fmt::format(R"({{"config": {{"w": {{"path_name": "{}", "is_param": false, "use_pickle": {}, "tensor_meta": {}}}}}}})",
-                       weight_path, use_pickle, w_meta);
+    return fmt::format(
+        R"({{"config": {{"w": {{"path_name": "{}", "is_param": false, "use_pickle": {}, "tensor_meta": {}}}}}}})",
+        weight_path, use_pickle, w_meta);
   }
 
   std::vector<Pt2Entry> entries() const { return frame(model()); }

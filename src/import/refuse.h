@@ -1,6 +1,6 @@
-// How this room gives up. Some 300 small builders read arguments that a file may have wrong; threading a Result through each of their
-// lines would bury them. So inside the room they throw one of these two, importer.cpp catches both around each node, and
-// the room's door returns Result like every other.
+// How this room gives up. Some 300 small builders read arguments that a file may have wrong; threading a Result through
+// each of their lines would bury them. So inside the room they throw one of these two, importer.cpp catches both around
+// each node, and the room's door returns Result like every other.
 #pragma once
 
 #include <fmt/format.h>

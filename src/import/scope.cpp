@@ -56,7 +56,8 @@ Binding* Scope::find(std::string_view name) {
 
 Binding& Scope::get(std::string_view name) {
   Binding* binding = find(name);
-  if (!binding) malformed("it uses `{}` before anything has made it; the file's nodes are out of order or form a circle", name);
+  if (!binding)
+    malformed("it uses `{}` before anything has made it; the file's nodes are out of order or form a circle", name);
   return *binding;
 }
 
@@ -142,7 +143,11 @@ void Scope::write(Binding& binding, ValueId value, Emitter& at) {
   TensorStorage& to = storages_[binding.storage];
   if (to.baked) unsupported("an in-place operator changes a tensor that control flow has already read");
   if (to.origin == TensorStorage::Origin::Weight) {
-    if (body_) malformed("it changes the buffer `{}` inside of control flow; call run_decompositions() on the program before saving it", to.name);
+    if (body_)
+      malformed(
+          "it changes the buffer `{}` inside of control flow; call run_decompositions() on the program before saving "
+          "it",
+          to.name);
     make_state(to);
   }
   value = at.expand(at.cast(value, at.dtype(old)), at.shape(old));
@@ -164,7 +169,8 @@ const StoredTensor* Scope::constant(const Binding& binding) const {
 
 void Scope::make_state(TensorStorage& storage) {
   ValueId constant = storage.value;
-  storage.value = graph_.add_input(storage.constant->type, storage.name, {Port::Role::State, storage.name, storage.constant->data});
+  storage.value =
+      graph_.add_input(storage.constant->type, storage.name, {Port::Role::State, storage.name, storage.constant->data});
   if (constant != kNone) {
     graph_.replace_all_uses(constant, storage.value);
     std::swap(graph_.value(constant).name, graph_.value(storage.value).name);

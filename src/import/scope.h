@@ -1,6 +1,6 @@
-// Names of one exported graph and what they stand for now. PyTorch's graphs are not functional: an in-place operator changes a storage, and
-// every view of it sees that. A storage has a current value; a view is a chain of movement nodes over it, replayed when
-// the storage has changed since, and inverted when the view itself is written to.
+// Names of one exported graph and what they stand for now. PyTorch's graphs are not functional: an in-place operator
+// changes a storage, and every view of it sees that. A storage has a current value; a view is a chain of movement nodes
+// over it, replayed when the storage has changed since, and inverted when the view itself is written to.
 #pragma once
 
 #include <deque>

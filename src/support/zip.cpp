@@ -45,7 +45,8 @@ Result<size_t> find_end_record(Bytes file) {
   size_t last = file.size() - kEndSize;
   size_t first = last > kMaxComment ? last - kMaxComment : 0;
   for (size_t at = last + 1; at-- > first;)
-    if (field<uint32_t>(file, at) == kEndSignature && at + kEndSize + field<uint16_t>(file, at + 20) == file.size()) return at;
+    if (field<uint32_t>(file, at) == kEndSignature && at + kEndSize + field<uint16_t>(file, at + 20) == file.size())
+      return at;
   return error("The file is not a zip archive, or its end is missing: no end-of-archive record was found.");
 }
 
@@ -53,21 +54,25 @@ Result<Directory> find_directory(Bytes file) {
   TRY_ASSIGN(size_t end, find_end_record(file));
   if (field<uint16_t>(file, end + 4) != 0 || field<uint16_t>(file, end + 6) != 0)
     return error("The zip archive is split over several disks, which is not supported.");
-  Directory directory{field<uint32_t>(file, end + 16), field<uint32_t>(file, end + 12), field<uint16_t>(file, end + 10)};
+  Directory directory{field<uint32_t>(file, end + 16), field<uint32_t>(file, end + 12),
+                      field<uint16_t>(file, end + 10)};
   if (end >= kLocator64Size && field<uint32_t>(file, end - kLocator64Size) == kLocator64Signature) {
     auto end64 = field<uint64_t>(file, end - kLocator64Size + 8);
     if (!contains(file, end64, kEnd64Size) || field<uint32_t>(file, end64) != kEnd64Signature)
       return error("The zip archive is damaged: its 64-bit end record is not where it should be.");
-    directory = {field<uint64_t>(file, end64 + 48), field<uint64_t>(file, end64 + 40), field<uint64_t>(file, end64 + 32)};
+    directory = {field<uint64_t>(file, end64 + 48), field<uint64_t>(file, end64 + 40),
+                 field<uint64_t>(file, end64 + 32)};
   }
   if (!contains(file, directory.offset, directory.size))
     return error("The zip archive is damaged: its directory lies outside of the file.");
   if (directory.count > directory.size / kCentralSize)
-    return error("The zip archive is damaged: it claims {} entries in a directory of {} bytes.", directory.count, directory.size);
+    return error("The zip archive is damaged: it claims {} entries in a directory of {} bytes.", directory.count,
+                 directory.size);
   return directory;
 }
 
-// Sizes and offset that do not fit 32 bits stand in the zip64 extra field, in this order, each only if its short form is all ones.
+// Sizes and offset that do not fit 32 bits stand in the zip64 extra field, in this order, each only if its short form
+// is all ones.
 bool read_zip64(Bytes extra, ZipEntry& entry) {
   while (extra.size() >= 4) {
     auto id = field<uint16_t>(extra, 0);
@@ -114,7 +119,8 @@ Result<void> inflate_into(Bytes packed, Buffer& out, std::string_view name) {
   }
   inflateEnd(&stream);
   if (status != Z_STREAM_END || made != out.size())
-    return error("The zip entry `{}` is damaged: its compressed data does not give the {} bytes it states.", name, out.size());
+    return error("The zip entry `{}` is damaged: its compressed data does not give the {} bytes it states.", name,
+                 out.size());
   return {};
 }
 
@@ -164,8 +170,10 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
 Result<Bytes> ZipArchive::read(const ZipEntry& entry, Buffer& storage) {
   if (entry.encrypted) return error("The zip entry `{}` is encrypted, which is not supported.", entry.name);
   if (entry.method != 0 && entry.method != 8)
-    return error("The zip entry `{}` uses compression method {}; only stored and deflated entries are supported.", entry.name, entry.method);
-  if (!contains(file_, entry.header_offset, kLocalSize) || field<uint32_t>(file_, entry.header_offset) != kLocalSignature)
+    return error("The zip entry `{}` uses compression method {}; only stored and deflated entries are supported.",
+                 entry.name, entry.method);
+  if (!contains(file_, entry.header_offset, kLocalSize) ||
+      field<uint32_t>(file_, entry.header_offset) != kLocalSignature)
     return error("The zip archive is damaged: the entry `{}` is not where the directory says.", entry.name);
   // The local extra field may be longer than the directory's: PyTorch pads there for alignment.
   uint64_t data = entry.header_offset + kLocalSize + field<uint16_t>(file_, entry.header_offset + 26) +
@@ -178,8 +186,8 @@ Result<Bytes> ZipArchive::read(const ZipEntry& entry, Buffer& storage) {
       return error("The zip archive is damaged: the stored entry `{}` states two different sizes.", entry.name);
   } else {
     if (entry.size > limits_.inflate_budget || entry.size / kMaxDeflateRatio > entry.packed_size)
-      return error("The zip entry `{}` claims to inflate from {} to {} bytes, which is more than is accepted.", entry.name,
-                   entry.packed_size, entry.size);
+      return error("The zip entry `{}` claims to inflate from {} to {} bytes, which is more than is accepted.",
+                   entry.name, entry.packed_size, entry.size);
     limits_.inflate_budget -= entry.size;
     storage.assign(entry.size, std::byte{});
     TRY(inflate_into(bytes, storage, entry.name));
@@ -192,7 +200,8 @@ Result<Bytes> ZipArchive::read(const ZipEntry& entry, Buffer& storage) {
 
 Result<void> ZipWriter::add(std::string_view name, Bytes data) {
   constexpr uint64_t kLimit = std::numeric_limits<uint32_t>::max();
-  if (name.size() > std::numeric_limits<uint16_t>::max() || bytes_.size() + data.size() + name.size() + 2 * kAlignment > kLimit ||
+  if (name.size() > std::numeric_limits<uint16_t>::max() ||
+      bytes_.size() + data.size() + name.size() + 2 * kAlignment > kLimit ||
       count_ == std::numeric_limits<uint16_t>::max())
     return error("The archive would be larger than 4 GiB, which is not supported.");
   auto offset = static_cast<uint32_t>(bytes_.size());

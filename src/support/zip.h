@@ -1,5 +1,6 @@
-// Zip archives over bytes in memory, usually a mapped file. Stored entries are used in place; deflated ones are inflated within a
-// budget, so that a zip bomb costs a sentence and not the machine. Every offset and size of the file is checked before it is used.
+// Zip archives over bytes in memory, usually a mapped file. Stored entries are used in place; deflated ones are
+// inflated within a budget, so that a zip bomb costs a sentence and not the machine. Every offset and size of the file
+// is checked before it is used.
 #pragma once
 
 #include <string>
@@ -44,7 +45,8 @@ class ZipArchive {
   std::unordered_map<std::string_view, size_t> by_name_;
 };
 
-// Makes an archive of stored entries in memory; each entry's data starts at a multiple of 64 bytes, as PyTorch writes them.
+// Makes an archive of stored entries in memory; each entry's data starts at a multiple of 64 bytes, as PyTorch writes
+// them.
 class ZipWriter {
  public:
   Result<void> add(std::string_view name, Bytes data);

@@ -51,7 +51,8 @@ Buffer deflated(std::string_view text, uint32_t stated) {
   Buffer bytes = *writer.finish();
   size_t central = find_signature(bytes, kCentral);
   patch(bytes, central + 10, uint16_t{8});
-  patch(bytes, central + 16, static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(text.data()), static_cast<uInt>(text.size()))));
+  patch(bytes, central + 16,
+        static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(text.data()), static_cast<uInt>(text.size()))));
   patch(bytes, central + 24, stated);
   return bytes;
 }
@@ -78,7 +79,9 @@ TEST(Zip, gives_back_what_was_written_in_place_and_aligned) {
   EXPECT_EQ(zip->find("five"), nullptr);
 }
 
-TEST(Zip, inflates) { EXPECT_EQ(read_only_entry(deflated("hello hello hello hello", 23)), "ok: hello hello hello hello"); }
+TEST(Zip, inflates) {
+  EXPECT_EQ(read_only_entry(deflated("hello hello hello hello", 23)), "ok: hello hello hello hello");
+}
 
 TEST(Zip, refuses_bombs) {
   std::string zeros(10'000'000, '\0');
@@ -88,8 +91,10 @@ TEST(Zip, refuses_bombs) {
 }
 
 TEST(Zip, notices_sizes_that_lie) {
-  EXPECT_NE(read_only_entry(deflated("hello hello hello hello", 22)).find("does not give the 22 bytes"), std::string::npos);
-  EXPECT_NE(read_only_entry(deflated("hello hello hello hello", 24)).find("does not give the 24 bytes"), std::string::npos);
+  EXPECT_NE(read_only_entry(deflated("hello hello hello hello", 22)).find("does not give the 22 bytes"),
+            std::string::npos);
+  EXPECT_NE(read_only_entry(deflated("hello hello hello hello", 24)).find("does not give the 24 bytes"),
+            std::string::npos);
   Buffer stored = archive_of({{"a", "data"}});
   patch(stored, find_signature(stored, kCentral) + 24, uint32_t{5});
   EXPECT_NE(read_only_entry(stored).find("two different sizes"), std::string::npos);
