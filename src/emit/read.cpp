@@ -32,6 +32,12 @@ constexpr ScalarName kScalars[] = {{0, "uint8", 1},  {1, "int8", 1},      {2, "i
                                    {11, "bool", 1},  {15, "bfloat16", 2}, {27, "uint16", 2}, {28, "uint32", 4},
                                    {29, "uint64", 8}};
 
+// An element of a vector of numbers. The verifier does not check that wide ones are aligned, so they are not read in place.
+template <typename T>
+T number_at(const flat::Vector<T>* vector, size_t index) {
+  return load<T>(reinterpret_cast<const std::byte*>(vector->Data()) + index * sizeof(T));
+}
+
 std::string text(const flat::String* string) { return string ? string->str() : std::string(); }
 
 class Reader {
@@ -158,7 +164,7 @@ class Reader {
       std::string joined;
       for (size_t i = 0; i < length(items) && i < kMaxListed; ++i) {
         if (i > 0) joined += ", ";
-        joined += show(items->Get(static_cast<flat::uoffset_t>(i)));
+        joined += show(number_at(items, i));
       }
       return fmt::format("[{}{}]", joined, length(items) > kMaxListed ? ", ..." : "");
     };
@@ -309,7 +315,7 @@ class Reader {
       method.states.push_back(std::move(state));
     }
     for (size_t i = 1; i < length(plan.non_const_buffer_sizes()); ++i) {
-      int64_t bytes = plan.non_const_buffer_sizes()->Get(static_cast<flat::uoffset_t>(i));
+      int64_t bytes = number_at(plan.non_const_buffer_sizes(), i);
       if (bytes < 0 || bytes > int64_t{1} << 48) return broken("an arena has an absurd size");
       method.planned_bytes += bytes;
     }
