@@ -106,7 +106,7 @@ def main():
         "| model | ours dB | peer dB | regions | measured by | accuracy float / ours |",
         "|---|--:|--:|--:|---|---|",
     ]
-    worse = []
+    worse, notes = [], []
     for model in sorted(p for p in options.models.iterdir() if (p / "model.pt2").exists()):
         if options.names and model.name not in options.names:
             continue
@@ -125,8 +125,11 @@ def main():
             lines.append(f"| {model.name} | {row['sqnr']:.1f} | {shown} | {row['delegates']} | {row['how']} | {right} |")
             if peer_db is not None and row["sqnr"] < peer_db - 0.05:
                 worse.append(f"{model.name} {row['sqnr']:.1f} < {peer_db:.1f}")
+            if peer.get("host_ops"):
+                kept = ", ".join(f"{op} x{count}" for op, count in sorted(peer["host_ops"].items()))
+                notes.append(f"- {model.name}: the peer's figure has these in float on the host: {kept}.")
         print(lines[-1], flush=True)
-    options.output.write_text("\n".join(lines) + "\n")
+    options.output.write_text("\n".join([*lines, *(["", *notes] if notes else [])]) + "\n")
     print("below the peer:", ", ".join(worse) if worse else "none")
 
 
