@@ -125,8 +125,9 @@ def main():
             lines.append(f"| {model.name} | {row['sqnr']:.1f} | {shown} | {row['delegates']} | {row['how']} | {right} |")
             if peer_db is not None and row["sqnr"] < peer_db - 0.05:
                 worse.append(f"{model.name} {row['sqnr']:.1f} < {peer_db:.1f}")
-            if peer.get("host_ops"):
-                kept = ", ".join(f"{op} x{count}" for op, count in sorted(peer["host_ops"].items()))
+            hosted = {op: count for op, count in peer.get("host_ops", {}).items() if not op.startswith("quantized_decomposed::")}
+            if hosted:
+                kept = ", ".join(f"{op} x{count}" for op, count in sorted(hosted.items()))
                 notes.append(f"- {model.name}: the peer's figure has these in float on the host: {kept}.")
         print(lines[-1], flush=True)
     options.output.write_text("\n".join([*lines, *(["", *notes] if notes else [])]) + "\n")
