@@ -12,7 +12,8 @@ namespace swoop {
 
 namespace {
 
-constexpr size_t kMaxSamples = 4;  // more would prove the same commands again
+constexpr size_t kMaxSamples = 4;              // more would prove the same commands again
+constexpr int64_t kLargeMacs = 1'000'000'000;  // one sample of such a program takes seconds, and proves as much
 
 tosa::TensorData operand_of(const tosa::Tensor& tensor, const Buffer& data) { return {tensor.dtype, tensor.shape, data}; }
 
@@ -52,7 +53,8 @@ class Prover {
       TRY_ASSIGN(made_up, load_samples("random:0", *proof_.source));
     }
     const Samples& samples = given ? *given : made_up;
-    size_t count = given ? std::min(samples.inputs.size(), kMaxSamples) : 1;
+    size_t most = proof_.macs > kLargeMacs ? 1 : kMaxSamples;
+    size_t count = given ? std::min(samples.inputs.size(), most) : 1;
     AccuracySummary summary;
     summary.samples = given ? count : 0;
     for (size_t i = 0; i < count; ++i) TRY(prove_sample(samples.inputs[i], summary));

@@ -19,6 +19,7 @@ struct Proof {
   const Pipeline* pipeline = nullptr;
   std::span<const PortSummary> inputs;        // of the program
   std::span<const PortSummary> outputs;
+  int64_t macs = 0;                           // of one run: large programs are run on fewer samples
   std::string bundle;                         // folder for what reproduces a difference
 };
 
