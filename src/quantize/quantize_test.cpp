@@ -395,6 +395,7 @@ TEST(Quantize, a_cond_passes_codes_to_its_branches) {
     graph "then" (%t: f32[1,4])
       %u = unary %t fn="exp" : f32[1,4] name "u"
       return %u
+  } {
     graph "else" (%e: f32[1,4])
       return %e
   }
