@@ -14,6 +14,7 @@ from torch import nn
 from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers the q/dq operators)
 
 QDQ = torch.ops.quantized_decomposed
+ACTIVATION = 0.05  # scale of what a convolution reads
 
 
 def requantized(x, scale, zero_point=0):
@@ -27,11 +28,14 @@ class QuantizedConv(nn.Module):
         self.register_buffer("codes", torch.randint(-127, 128, (channels, channels, 3, 3), dtype=torch.int8))
         self.register_buffer("scales", torch.full((channels,), 0.002))
         self.register_buffer("zero_points", torch.zeros(channels, dtype=torch.int64))
-        self.register_buffer("bias", torch.randn(channels) / 10)
+        self.register_buffer("bias", torch.randint(-1000, 1000, (channels,), dtype=torch.int32))
+        self.register_buffer("bias_scales", self.scales * ACTIVATION)
 
     def forward(self, x):
+        limit = 2**31 - 1
         weight = QDQ.dequantize_per_channel(self.codes, self.scales, self.zero_points, 0, -127, 127, torch.int8)
-        return nn.functional.conv2d(x, weight, self.bias, padding=1)
+        bias = QDQ.dequantize_per_channel(self.bias, self.bias_scales, self.zero_points, 0, -limit, limit, torch.int32)
+        return nn.functional.conv2d(x, weight, bias, padding=1)
 
 
 class Block(nn.Module):
@@ -42,10 +46,10 @@ class Block(nn.Module):
         self.first, self.second = QuantizedConv(channels), QuantizedConv(channels)
 
     def forward(self, x):
-        y = requantized(torch.relu(self.first(x)), 0.05, -128)
+        y = requantized(torch.relu(self.first(x)), ACTIVATION, -128)
         y = requantized(self.second(y), 0.1)
-        y = requantized(y.permute(0, 2, 3, 1), 0.1).permute(0, 3, 1, 2)
-        return requantized(torch.relu(requantized(x + y, 0.1)), 0.05, -128)
+        y = requantized(requantized(y.permute(0, 2, 3, 1), 0.1).permute(0, 3, 1, 2), 0.1)
+        return requantized(torch.relu(requantized(x + y, 0.1)), ACTIVATION, -128)
 
 
 class Chain(nn.Module):
@@ -54,7 +58,7 @@ class Chain(nn.Module):
         self.blocks = nn.ModuleList(Block(channels) for _ in range(count))
 
     def forward(self, x):
-        x = requantized(x, 0.05)
+        x = requantized(x, ACTIVATION)
         for block in self.blocks:
             x = block(x)
         return x

@@ -65,14 +65,17 @@ def lower(model, target, system_config, memory_mode):
     nodes = len(program.graph.nodes)
     partitioner = EthosUPartitioner(EthosUCompileSpec(target, system_config=system_config, memory_mode=memory_mode))
     config = EdgeCompileConfig(_check_ir_validity=False)
+    cpu = time.process_time()
     edge, lower_seconds = seconds_of(lambda: to_edge_transform_and_lower(program, partitioner=[partitioner], compile_config=config))
     finished, emit_seconds = seconds_of(edge.to_executorch)
+    cpu = time.process_time() - cpu
     return {
         "import_seconds": import_seconds,
         "load_seconds": load_seconds,
         "lower_seconds": lower_seconds,
         "to_executorch_seconds": emit_seconds,
         "seconds": lower_seconds + emit_seconds,
+        "cpu_seconds": cpu,
         "nodes": nodes,
         "delegates": len(folders),
         "pte_bytes": len(finished.buffer),
@@ -103,10 +106,12 @@ def quantize(model, samples, array):
     module = program.module(check_guards=False)
     quantizer = EthosUQuantizer(EthosUCompileSpec("ethos-u55-128"))
     quantizer.set_global(get_symmetric_quantization_config(is_per_channel=True))
+    cpu = time.process_time()
     with torch.no_grad():
         prepared, prepare_seconds = seconds_of(lambda: prepare_pt2e(module, quantizer))
         _, calibrate_seconds = seconds_of(lambda: [prepared(x) for x in inputs])
         _, convert_seconds = seconds_of(lambda: convert_pt2e(prepared))
+    cpu = time.process_time() - cpu
     return {
         "import_seconds": import_seconds,
         "load_seconds": load_seconds,
@@ -114,6 +119,7 @@ def quantize(model, samples, array):
         "calibrate_seconds": calibrate_seconds,
         "convert_seconds": convert_seconds,
         "seconds": prepare_seconds + calibrate_seconds + convert_seconds,
+        "cpu_seconds": cpu,
         "samples": len(inputs),
     }
 
