@@ -24,7 +24,8 @@ std::optional<double> constant_scalar(const Rewriter& rw, ValueId id) {
   return real_at(value, 0);
 }
 
-// prelu(x, w)  ->  max or min of x and w * x, each a depthwise 1x1 into the result's own type; leaky_relu for a single w
+// prelu(x, w)  ->  max or min of x and w * x, each a depthwise 1x1 into the result's own type; leaky_relu for a single
+// w
 bool expand_prelu(Rewriter& rw, Node& n) {
   if (!computes_on_codes(rw, n) || !rw.value(n.inputs[1]).constant) return false;
   const Type out = rw.type(n.outputs[0]);
@@ -60,7 +61,8 @@ bool expand_prelu(Rewriter& rw, Node& n) {
 bool divide_by_constant(Rewriter& rw, Node& n) {
   std::optional<double> divisor = constant_scalar(rw, n.inputs[1]);
   if (!divisor || *divisor == 0 || !computes_on_codes(rw, n) || n.has(Key::Mode)) return false;
-  ValueId factor = scalar(rw, rw.type(n.inputs[0]).dtype, rw.type(n.outputs[0]).rank(), *divisor < 0 ? -1 : 1, 1.0 / std::fabs(*divisor));
+  ValueId factor = scalar(rw, rw.type(n.inputs[0]).dtype, rw.type(n.outputs[0]).rank(), *divisor < 0 ? -1 : 1,
+                          1.0 / std::fabs(*divisor));
   rw.replace(n, rw.make(Op::Mul, {n.inputs[0], factor}, clamp_of(n), rw.type(n.outputs[0])));
   return true;
 }
@@ -93,7 +95,8 @@ bool divide_by_table(Rewriter& rw, Node& n) {
   if (!computes_on_codes(rw, n) || !is_codes(b) || b.dtype == DType::I32 || n.has(Key::Mode)) return false;
   double most = largest_reciprocal(b);
   ValueId a = n.inputs[0];
-  ValueId share = unary(rw, "reciprocal", n.inputs[1], i16_type(b.shape, most / 32767), {{Key::ActMin, -most}, {Key::ActMax, most}});
+  ValueId share = unary(rw, "reciprocal", n.inputs[1], i16_type(b.shape, most / 32767),
+                        {{Key::ActMin, -most}, {Key::ActMax, most}});
   if (rw.type(a).dtype == DType::I8) {  // both operands of a product of one width
     Type wide = i16_type(rw.type(a).shape, rw.type(a).scale() / 128);
     a = rw.make(Op::Mul, {a, scalar(rw, DType::I8, rw.type(a).rank(), 1, 1.0)}, {}, wide);
@@ -163,7 +166,8 @@ bool argmin_to_argmax(Rewriter& rw, Node& n) {
   return true;
 }
 
-// where(constant mask, a, b)  ->  max(min(a, high), low) where b is one number; the masks as constants of the result's type
+// where(constant mask, a, b)  ->  max(min(a, high), low) where b is one number; the masks as constants of the result's
+// type
 bool where_constant_mask(Rewriter& rw, Node& n) {
   if (is_u85(rw) || !rw.value(n.inputs[0]).constant) return false;
   const Type out = rw.type(n.outputs[0]);
@@ -172,7 +176,8 @@ bool where_constant_mask(Rewriter& rw, Node& n) {
     std::optional<double> other = constant_scalar(rw, n.inputs[3 - keep]);
     if (!other || !is_codes(rw.type(n.inputs[keep])) || rw.type(n.inputs[keep]).shape != out.shape) continue;
     std::vector<int64_t> mask = codes_of(rw.value(n.inputs[0]));
-    int64_t code = quantize_value(static_cast<float>(*other), out.scale(), out.zero_point(), out.quant->qmin, out.quant->qmax);
+    int64_t code =
+        quantize_value(static_cast<float>(*other), out.scale(), out.zero_point(), out.quant->qmin, out.quant->qmax);
     std::vector<int64_t> low, high;
     for (int64_t m : mask) {
       bool kept = (m != 0) == (keep == 1);

@@ -1,6 +1,7 @@
-// Attention without the division of the big matrix: (exp(scores - max) . v) / sum, so that the matrix of L x S weights is written once,
-// with its largest code in every row, and the quotient is taken on L x V values. Scores are 16 bits wide: a mask is then a code far below
-// every score and costs no precision, and on U55 and U85 an elementwise op takes 16 bits as fast as 8.
+// Attention without the division of the big matrix: (exp(scores - max) . v) / sum, so that the matrix of L x S weights
+// is written once, with its largest code in every row, and the quotient is taken on L x V values. Scores are 16 bits
+// wide: a mask is then a code far below every score and costs no precision, and on U55 and U85 an elementwise op takes
+// 16 bits as fast as 8.
 #include <algorithm>
 #include <cmath>
 
@@ -15,20 +16,23 @@ constexpr double kNothing = 12;  // exp(-12) is below half a code of 16 bits
 // Leading dims as one: what several ops read must not be reshaped between them, which would be a copy.
 ValueId as_matrices(Rewriter& rw, ValueId x) {
   const Shape& shape = rw.type(x).shape;
-  return reshape(rw, x, {element_count(shape) / (shape.back() * shape[shape.size() - 2]), shape[shape.size() - 2], shape.back()});
+  return reshape(
+      rw, x, {element_count(shape) / (shape.back() * shape[shape.size() - 2]), shape[shape.size() - 2], shape.back()});
 }
 
 // exp(x - max x) . v / sum(exp(x - max x)), with 8-bit x or 16-bit x
 ValueId weighted_mean(Rewriter& rw, ValueId x, ValueId v, Type out, const Attrs& attrs) {
   const Shape out_shape = out.shape;
-  if (element_count(out_shape) / out_shape[out_shape.size() - 2] == element_count(rw.type(v).shape) / rw.type(v).shape[rw.type(v).shape.size() - 2]) {
+  if (element_count(out_shape) / out_shape[out_shape.size() - 2] ==
+      element_count(rw.type(v).shape) / rw.type(v).shape[rw.type(v).shape.size() - 2]) {
     x = as_matrices(rw, x);
     v = as_matrices(rw, v);
     out.shape = {rw.type(x).shape[0], rw.type(x).shape[1], rw.type(v).shape[2]};
   }
   const Shape shape = rw.type(x).shape;
   double step = rw.type(x).scale();
-  // 8 bits hold every difference of two 8-bit codes when zero is the highest one; of 16-bit codes those that exp() can tell from nothing.
+  // 8 bits hold every difference of two 8-bit codes when zero is the highest one; of 16-bit codes those that exp() can
+  // tell from nothing.
   constexpr double kNothingIn8Bits = 6.25;  // exp(-6.25) * 255 < 0.5
   if (rw.type(x).dtype == DType::I16) step = kNothingIn8Bits / 255;
   Type below = quantized(DType::I8, shape, step, 127);
@@ -134,12 +138,14 @@ bool fuse_softmax_into_matmul(Rewriter& rw, Node& n) {
 
 const Node* reader_as_weights(Rewriter& rw, const Node& softmax) {
   const std::vector<Use>& uses = rw.value(softmax.outputs[0]).uses;
-  if (uses.size() != 1 || uses[0].node == kNone || uses[0].index != 0 || !computes_on_codes(rw, softmax)) return nullptr;
+  if (uses.size() != 1 || uses[0].node == kNone || uses[0].index != 0 || !computes_on_codes(rw, softmax))
+    return nullptr;
   const Node& reader = rw.graph().node(uses[0].node);
   if (reader.op != Op::MatMul || reader.has(Key::Scale) || !computes_on_codes(rw, reader)) return nullptr;
   const Value& v = rw.value(reader.inputs[1]);
   bool narrow = rw.type(softmax.inputs[0]).dtype == DType::I8 && v.type.quantized() && v.type.dtype == DType::I8;
-  return narrow && !v.constant && softmax.integer(Key::Axis) == rw.type(softmax.outputs[0]).rank() - 1 ? &reader : nullptr;
+  return narrow && !v.constant && softmax.integer(Key::Axis) == rw.type(softmax.outputs[0]).rank() - 1 ? &reader
+                                                                                                       : nullptr;
 }
 
 std::span<const Rule> attention_rules() {

@@ -1,4 +1,5 @@
-// Transposes with reshapes between them, as one transpose or none. Sizes are taken apart into the pieces that travel together.
+// Transposes with reshapes between them, as one transpose or none. Sizes are taken apart into the pieces that travel
+// together.
 #include <algorithm>
 
 #include "legalize/compose.h"
@@ -77,7 +78,9 @@ class Pieces {
     }
     Ints perm(heads.size());
     for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
-    std::sort(perm.begin(), perm.end(), [&](int64_t a, int64_t b) { return place[heads[static_cast<size_t>(a)]] < place[heads[static_cast<size_t>(b)]]; });
+    std::sort(perm.begin(), perm.end(), [&](int64_t a, int64_t b) {
+      return place[heads[static_cast<size_t>(a)]] < place[heads[static_cast<size_t>(b)]];
+    });
     return {shape, perm};
   }
 
@@ -118,14 +121,17 @@ bool collapse_transposes(Rewriter& rw, Node& n) {
   ValueId source = chain.back()->inputs[0];
   Pieces pieces(rw.type(source).shape);
   for (auto move = chain.rbegin(); move != chain.rend(); ++move) {
-    if ((*move)->op == Op::Transpose) pieces.permute((*move)->ints(Key::Perm));
-    else if (!pieces.regroup(rw.type((*move)->outputs[0]).shape)) return false;
+    if ((*move)->op == Op::Transpose)
+      pieces.permute((*move)->ints(Key::Perm));
+    else if (!pieces.regroup(rw.type((*move)->outputs[0]).shape))
+      return false;
   }
   auto [shape, perm] = pieces.moves();
   constexpr size_t kMaxRank = 6;
   if (shape.size() > kMaxRank) return false;
   const Shape out = rw.type(n.outputs[0]).shape;
-  rw.replace(n, perm.size() < 2 ? reshape(rw, source, out) : reshape(rw, transpose(rw, reshape(rw, source, shape), perm), out));
+  rw.replace(n, perm.size() < 2 ? reshape(rw, source, out)
+                                : reshape(rw, transpose(rw, reshape(rw, source, shape), perm), out));
   return true;
 }
 

@@ -9,14 +9,17 @@ namespace swoop {
 
 Reals reals_of(const Type& type) {
   const Quant& q = *type.quant;
-  return {static_cast<double>(q.qmin - type.zero_point()) * type.scale(), static_cast<double>(q.qmax - type.zero_point()) * type.scale()};
+  return {static_cast<double>(q.qmin - type.zero_point()) * type.scale(),
+          static_cast<double>(q.qmax - type.zero_point()) * type.scale()};
 }
 
 ValueId codes(Rewriter& rw, const Type& type, std::span<const int64_t> values, std::string_view name) {
-  CHECK(static_cast<int64_t>(values.size()) == element_count(type.shape), "{} codes for {}", values.size(), to_text(type));
+  CHECK(static_cast<int64_t>(values.size()) == element_count(type.shape), "{} codes for {}", values.size(),
+        to_text(type));
   size_t width = byte_size(type.dtype);
   Buffer data(values.size() * width);
-  for (size_t i = 0; i < values.size(); ++i) std::memcpy(data.data() + i * width, &values[i], width);  // little endian: the low bytes come first
+  for (size_t i = 0; i < values.size(); ++i)
+    std::memcpy(data.data() + i * width, &values[i], width);  // little endian: the low bytes come first
   return rw.constant(type, std::move(data), name);
 }
 
@@ -107,7 +110,8 @@ ValueId wide_function(Rewriter& rw, std::string_view fn, ValueId x, double low, 
   }
 }
 
-ValueId scale_channels(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset, Type type, Attrs extra) {
+ValueId scale_channels(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset, Type type,
+                       Attrs extra) {
   auto channels = static_cast<int64_t>(gain.size());
   double largest = 0;
   for (double g : gain) largest = std::max(largest, std::fabs(g));
@@ -142,7 +146,8 @@ ValueId scale_channels(Rewriter& rw, ValueId x, std::span<const double> gain, st
   return rw.make(Op::Conv, {x, w, b}, std::move(extra), std::move(type));
 }
 
-ValueId scale_axis_1(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset, Type type, Attrs extra) {
+ValueId scale_axis_1(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset, Type type,
+                     Attrs extra) {
   const Shape shape = rw.type(x).shape;
   int64_t rest = element_count(shape) / (shape[0] * shape[1]);
   int64_t width = shape.size() > 2 ? shape.back() : 1;
@@ -171,7 +176,8 @@ ValueId vector_of(Rewriter& rw, std::span<const double> list, int rank) {
 
 }  // namespace
 
-ValueId scale_by_vectors(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset, Type type, const Attrs& extra) {
+ValueId scale_by_vectors(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset,
+                         Type type, const Attrs& extra) {
   type.shape = rw.type(x).shape;
   int rank = rw.type(x).rank();
   bool shifts = std::any_of(offset.begin(), offset.end(), [](double v) { return v != 0; });

@@ -1,5 +1,6 @@
-// Building blocks of the composites: integer primitives with their result types spelled out. Every block says real numbers in types
-// alone, so that lower/ derives each rescale; nothing here knows codes except where a constant is made.
+// Building blocks of the composites: integer primitives with their result types spelled out. Every block says real
+// numbers in types alone, so that lower/ derives each rescale; nothing here knows codes except where a constant is
+// made.
 #pragma once
 
 #include "legalize/common.h"
@@ -28,35 +29,41 @@ ValueId concat(Rewriter& rw, std::vector<ValueId> parts, int64_t axis);
 ValueId unary(Rewriter& rw, std::string_view fn, ValueId x, Type type, Attrs extra = {});
 ValueId reduce(Rewriter& rw, Op op, ValueId x, Ints axes, Type type);  // keeps the dims
 
-// max over the last dim, which stays with size 1, by halving: MAXIMUM of two overlapping slices is 5 (U55) to 14 (U85) times cheaper
-// than REDUCE_MAX over channels (measured 4.0 -> 0.73 and 4.0 -> 0.28 cycles per element). On U85 a slice that does not begin at a
-// multiple of 16 takes the tensor out of brick format (7 cycles per element for 1500 columns in DRAM): there a transpose and a REDUCE_MAX
-// along the width are cheaper (0.8).
+// max over the last dim, which stays with size 1, by halving: MAXIMUM of two overlapping slices is 5 (U55) to 14 (U85)
+// times cheaper than REDUCE_MAX over channels (measured 4.0 -> 0.73 and 4.0 -> 0.28 cycles per element). On U85 a slice
+// that does not begin at a multiple of 16 takes the tensor out of brick format (7 cycles per element for 1500 columns
+// in DRAM): there a transpose and a REDUCE_MAX along the width are cheaper (0.8).
 ValueId max_of_rows(Rewriter& rw, ValueId x);
 
-// fn(x) of a positive i32 value with a large range, as i16 in `type`: rsqrt, reciprocal, log. One 16-bit table has 256 steps above zero, too
-// few near zero. So each table covers a factor of 16: above its range the argument saturates, below it the answer does, and the shares of
-// the tables add up. Meant for one value per row, where it costs nothing. Relative error (log: error) below 1e-3 for arguments in
-// [low, high]; outside, the answer is that at the end.
+// fn(x) of a positive i32 value with a large range, as i16 in `type`: rsqrt, reciprocal, log. One 16-bit table has 256
+// steps above zero, too few near zero. So each table covers a factor of 16: above its range the argument saturates,
+// below it the answer does, and the shares of the tables add up. Meant for one value per row, where it costs nothing.
+// Relative error (log: error) below 1e-3 for arguments in [low, high]; outside, the answer is that at the end.
 ValueId wide_function(Rewriter& rw, std::string_view fn, ValueId x, double low, double high, Type type);
 
-// y[c] = gain[c] * x[c] + offset[c] along the last dim, as a depthwise 1x1 convolution: constant vectors belong in weights and bias
-// (measured on U55: 0.5 to 0.8 cycles per element against 8 for a constant operand of MUL or ADD). x is [1,H,W,C].
-ValueId scale_channels(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset, Type type, Attrs extra = {});
+// y[c] = gain[c] * x[c] + offset[c] along the last dim, as a depthwise 1x1 convolution: constant vectors belong in
+// weights and bias (measured on U55: 0.5 to 0.8 cycles per element against 8 for a constant operand of MUL or ADD). x
+// is [1,H,W,C].
+ValueId scale_channels(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset, Type type,
+                       Attrs extra = {});
 
 // The same for [N,C,...]: along axis 1.
-ValueId scale_axis_1(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset, Type type, Attrs extra = {});
+ValueId scale_axis_1(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset, Type type,
+                     Attrs extra = {});
 
 // The same along the last dim by a product and a sum with constant vectors of 16 bits; x is of 16 bits.
-ValueId scale_by_vectors(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset, Type type, const Attrs& extra);
+ValueId scale_by_vectors(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset,
+                         Type type, const Attrs& extra);
 
 // The operand and the result are quantized per tensor, in codes.
 bool computes_on_codes(const Rewriter& rw, const Node& n);
 
-// The matmul that reads nothing but this softmax as its first operand, and could take it in (attention.cpp). Null: there is none.
+// The matmul that reads nothing but this softmax as its first operand, and could take it in (attention.cpp). Null:
+// there is none.
 const Node* reader_as_weights(Rewriter& rw, const Node& softmax);
 
-// The shape [1,1,rows,length] of rows of the given length, or with the rows spread over two dims where one is not enough.
+// The shape [1,1,rows,length] of rows of the given length, or with the rows spread over two dims where one is not
+// enough.
 Shape rows_shape(int64_t rows, int64_t length);
 
 }  // namespace swoop

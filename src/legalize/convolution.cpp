@@ -1,5 +1,5 @@
-// Convolutions that the cores do badly or not at all, as convolutions that they do well. Every form is exact: the same products are
-// added. The figures are regor's cycles per output element on U55-128, in the old form and in the new one.
+// Convolutions that the cores do badly or not at all, as convolutions that they do well. Every form is exact: the same
+// products are added. The figures are regor's cycles per output element on U55-128, in the old form and in the new one.
 #include <algorithm>
 #include <numeric>
 
@@ -13,10 +13,12 @@ constexpr int64_t kMaxStride = 3;    // larger strides are unrolled into one op 
 constexpr int64_t kMaxDilation = 2;  // larger ones into one op per phase, each charged in full
 
 bool plain_conv(Rewriter& rw, const Node& n) {
-  return rw.type(n.inputs[0]).rank() == 4 && !n.flag(Key::ChannelsLast) && on_integers(rw.graph(), n) && rw.type(n.outputs[0]).quantized();
+  return rw.type(n.inputs[0]).rank() == 4 && !n.flag(Key::ChannelsLast) && on_integers(rw.graph(), n) &&
+         rw.type(n.outputs[0]).quantized();
 }
 
-// conv with dilation > 2  ->  zeros between the kernel's elements, dilation 2 or 1. Kernel 3x3, dilation 4, 64 channels: 69 -> 12.6.
+// conv with dilation > 2  ->  zeros between the kernel's elements, dilation 2 or 1. Kernel 3x3, dilation 4, 64
+// channels: 69 -> 12.6.
 bool stuff_dilation(Rewriter& rw, Node& n) {
   if (!plain_conv(rw, n)) return false;
   Ints dilation = n.ints(Key::Dilation);
@@ -35,7 +37,8 @@ bool stuff_dilation(Rewriter& rw, Node& n) {
   for (int64_t o = 0; o < kernel->outputs; ++o)
     for (int64_t y = 0; y < kernel->height; ++y)
       for (int64_t x = 0; x < kernel->width; ++x)
-        for (int64_t i = 0; i < kernel->inputs; ++i) stuffed.at(o, y * step[0], x * step[1], i) = kernel->at(o, y, x, i);
+        for (int64_t i = 0; i < kernel->inputs; ++i)
+          stuffed.at(o, y * step[0], x * step[1], i) = kernel->at(o, y, x, i);
   std::vector<ValueId> inputs = n.inputs;
   inputs[1] = weights_first(rw, stuffed, rw.value(n.inputs[1]).name);
   Attrs attrs = n.attrs;
@@ -51,7 +54,9 @@ bool fold_dilated_time(Rewriter& rw, Node& n) {
   int64_t d = n.ints(Key::Dilation)[1];
   const Ints& padding = n.ints(Key::Padding);
   const Shape in = rw.type(n.inputs[0]).shape;
-  if (d <= kMaxDilation || in[2] != 1 || rw.type(n.outputs[0]).shape[2] != 1 || n.ints(Key::Stride)[1] != 1 || padding[2] % d != 0) return false;
+  if (d <= kMaxDilation || in[2] != 1 || rw.type(n.outputs[0]).shape[2] != 1 || n.ints(Key::Stride)[1] != 1 ||
+      padding[2] % d != 0)
+    return false;
   std::optional<Kernel> kernel = kernel_of(rw, n);
   if (!kernel || kernel->height != 1 || in[0] != 1) return false;
   const Type out = rw.type(n.outputs[0]);
@@ -96,8 +101,8 @@ struct Fold {
   }
 };
 
-// [N,C,H,W] -> [N, H/s, W/t, s*t*C], the channels of a block in the order (y, x, c): from channels last, blocks of the width are a
-// reshape and those of the height slices of the width.
+// [N,C,H,W] -> [N, H/s, W/t, s*t*C], the channels of a block in the order (y, x, c): from channels last, blocks of the
+// width are a reshape and those of the height slices of the width.
 ValueId fold_pixels(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide) {
   const Shape in = rw.type(x).shape;
   x = fit_axis(rw, to_last(rw, x), 2, wide.blocks * wide.step);
@@ -108,7 +113,8 @@ ValueId fold_pixels(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide)
   return concat(rw, phases, 3);
 }
 
-// The same in the order (c, y, x), straight from the planes of an input: no transpose. For few channels and whole bricks of the width.
+// The same in the order (c, y, x), straight from the planes of an input: no transpose. For few channels and whole
+// bricks of the width.
 bool fold_planes_apart(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide) {
   const Shape& in = rw.type(x).shape;
   const Node* producer = rw.graph().producer(x);
@@ -124,19 +130,21 @@ ValueId fold_planes(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide)
   std::vector<ValueId> parts;
   for (int64_t c = 0; c < in[1]; ++c) {
     ValueId plane = slice(rw, x, 1, c * tall.blocks, (c + 1) * tall.blocks);
-    for (int64_t y = 0; y < tall.step; ++y) parts.push_back(slice(rw, plane, 2, y * wide.blocks, (y + 1) * wide.blocks));
+    for (int64_t y = 0; y < tall.step; ++y)
+      parts.push_back(slice(rw, plane, 2, y * wide.blocks, (y + 1) * wide.blocks));
   }
   return concat(rw, parts, 3);
 }
 
-// conv with a stride above 3  ->  space to depth, then a conv with stride 1. 4x4 stride 4, 3 -> 64 channels: 75 -> 2.0; 16x16 stride 16,
-// 3 -> 192: 1033 -> 10.3.
+// conv with a stride above 3  ->  space to depth, then a conv with stride 1. 4x4 stride 4, 3 -> 64 channels: 75 -> 2.0;
+// 16x16 stride 16, 3 -> 192: 1033 -> 10.3.
 bool fold_stride(Rewriter& rw, Node& n) {
   if (!plain_conv(rw, n) || n.integer(Key::Groups, 1) != 1) return false;
   const Ints& stride = n.ints(Key::Stride);
   if (stride[0] <= kMaxStride && stride[1] <= kMaxStride) return false;
   const Shape& size = rw.type(n.outputs[0]).shape;
-  if ((stride[0] > kMaxStride && size[2] == 1) || (stride[1] > kMaxStride && size[3] == 1)) return false;  // drop-idle-stride's
+  if ((stride[0] > kMaxStride && size[2] == 1) || (stride[1] > kMaxStride && size[3] == 1))
+    return false;  // drop-idle-stride's
   std::optional<Kernel> kernel = kernel_of(rw, n);
   if (!kernel || n.ints(Key::Dilation) != Ints{1, 1}) return false;
   const Type out = rw.type(n.outputs[0]);
@@ -158,7 +166,8 @@ bool fold_stride(Rewriter& rw, Node& n) {
           folded.at(o, (i + tall.offset) / tall.step, (j + wide.offset) / wide.step, at) = kernel->at(o, i, j, c);
         }
   Placement place{{tall.stride, wide.stride}, {tall.before, tall.after, wide.before, wide.after}, 1};
-  rw.replace(n, to_first(rw, conv_last(rw, x, weights(rw, folded, rw.value(n.inputs[1]).name), n.inputs[2], place, out, &n)));
+  rw.replace(
+      n, to_first(rw, conv_last(rw, x, weights(rw, folded, rw.value(n.inputs[1]).name), n.inputs[2], place, out, &n)));
   return true;
 }
 
@@ -181,14 +190,18 @@ bool step_depthwise(Rewriter& rw, Node& n) {
     every.shape[2 + i] = size;
     ValueId y = rw.make(Op::Conv, n.inputs, attrs, every);
     int64_t end = (out.shape[2 + i] - 1) * step + 1;
-    rw.replace(n, rw.make(Op::Slice, {y}, {{Key::Axis, static_cast<int64_t>(2 + i)}, {Key::Start, int64_t{0}}, {Key::End, end}, {Key::Step, step}}, out));
+    rw.replace(
+        n, rw.make(
+               Op::Slice, {y},
+               {{Key::Axis, static_cast<int64_t>(2 + i)}, {Key::Start, int64_t{0}}, {Key::End, end}, {Key::Step, step}},
+               out));
     return true;
   }
   return false;
 }
 
-// depthwise conv with several results per channel, few channels  ->  an ordinary conv with zeros. (With many, regor's own way through
-// transposes is cheaper.)
+// depthwise conv with several results per channel, few channels  ->  an ordinary conv with zeros. (With many, regor's
+// own way through transposes is cheaper.)
 bool densify_depthwise(Rewriter& rw, Node& n) {
   int64_t groups = n.integer(Key::Groups, 1);
   if (!plain_conv(rw, n) || groups == 1 || groups != rw.type(n.inputs[0]).shape[1]) return false;
@@ -204,7 +217,8 @@ bool densify_depthwise(Rewriter& rw, Node& n) {
       for (int64_t x = 0; x < kernel->width; ++x) dense.at(o, y, x, o / each) = kernel->at(o, y, x, 0);
   Attrs attrs = n.attrs;
   attrs.set(Key::Groups, int64_t{1});
-  rw.replace(n, rw.make(Op::Conv, {n.inputs[0], weights_first(rw, dense, rw.value(n.inputs[1]).name), n.inputs[2]}, attrs, out));
+  rw.replace(n, rw.make(Op::Conv, {n.inputs[0], weights_first(rw, dense, rw.value(n.inputs[1]).name), n.inputs[2]},
+                        attrs, out));
   return true;
 }
 

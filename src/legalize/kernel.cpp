@@ -85,7 +85,8 @@ ValueId repeated_bias(Rewriter& rw, ValueId bias, int64_t times) {
   return rw.constant(type, std::move(data), value.name);
 }
 
-ValueId conv_last(Rewriter& rw, ValueId x, ValueId weights, ValueId bias, const Placement& place, Type out, const Node* clamp_from) {
+ValueId conv_last(Rewriter& rw, ValueId x, ValueId weights, ValueId bias, const Placement& place, Type out,
+                  const Node* clamp_from) {
   const Shape& in = rw.type(x).shape;
   const Shape& w = rw.type(weights).shape;
   auto size = [&](size_t i) {

@@ -15,12 +15,16 @@ struct Kernel {
 
   // All positions at the real zero.
   Kernel(int64_t o, int64_t h, int64_t w, int64_t i, Type like);
-  int64_t& at(int64_t o, int64_t y, int64_t x, int64_t i) { return codes[static_cast<size_t>(((o * height + y) * width + x) * inputs + i)]; }
-  int64_t at(int64_t o, int64_t y, int64_t x, int64_t i) const { return codes[static_cast<size_t>(((o * height + y) * width + x) * inputs + i)]; }
+  int64_t& at(int64_t o, int64_t y, int64_t x, int64_t i) {
+    return codes[static_cast<size_t>(((o * height + y) * width + x) * inputs + i)];
+  }
+  int64_t at(int64_t o, int64_t y, int64_t x, int64_t i) const {
+    return codes[static_cast<size_t>(((o * height + y) * width + x) * inputs + i)];
+  }
 };
 
-// The weights [O,I,H,W] of a channels-first conv with two spatial dims, or [I,O,H,W] of a transposed one with one group; none when they
-// are not constants quantized per tensor or along O.
+// The weights [O,I,H,W] of a channels-first conv with two spatial dims, or [I,O,H,W] of a transposed one with one
+// group; none when they are not constants quantized per tensor or along O.
 std::optional<Kernel> kernel_of(const Rewriter& rw, const Node& n);
 
 // With the outputs' scales repeated when there are several times as many outputs as scales.
@@ -36,7 +40,8 @@ struct Placement {
   std::array<int64_t, 4> padding = {0, 0, 0, 0};  // top, bottom, left, right
   int64_t groups = 1;
 };
-ValueId conv_last(Rewriter& rw, ValueId x, ValueId weights, ValueId bias, const Placement& place, Type out, const Node* clamp_from = nullptr);
+ValueId conv_last(Rewriter& rw, ValueId x, ValueId weights, ValueId bias, const Placement& place, Type out,
+                  const Node* clamp_from = nullptr);
 
 inline ValueId to_last(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 2, 3, 1}); }
 inline ValueId to_first(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 3, 1, 2}); }

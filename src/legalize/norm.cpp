@@ -1,5 +1,6 @@
-// Normalisations. The mean is taken once, as a sum; 16-bit values in between; the deviation is exact to 0.1 % over the whole range that
-// was measured (`inner`), epsilon included. LayerNorm [1500,384] on U55-128: 3.55 M cycles, where the peer's form takes 8.43 M.
+// Normalisations. The mean is taken once, as a sum; 16-bit values in between; the deviation is exact to 0.1 % over the
+// whole range that was measured (`inner`), epsilon included. LayerNorm [1500,384] on U55-128: 3.55 M cycles, where the
+// peer's form takes 8.43 M.
 #include <algorithm>
 #include <cmath>
 
@@ -28,7 +29,9 @@ Reals variance_range(const Node& n, const Type& x) {
 // The mean of every row (or group) of a tensor as the given type, in a shape that broadcasts against the tensor.
 using Average = ValueId (*)(Rewriter&, ValueId, Type, int64_t groups);
 
-ValueId average_rows(Rewriter& rw, ValueId x, Type type, int64_t) { return reduce(rw, Op::Mean, x, {rw.type(x).rank() - 1}, std::move(type)); }
+ValueId average_rows(Rewriter& rw, ValueId x, Type type, int64_t) {
+  return reduce(rw, Op::Mean, x, {rw.type(x).rank() - 1}, std::move(type));
+}
 
 // Over H, W and the channels of each group of [N,H,W,C], repeated for every channel.
 ValueId average_groups(Rewriter& rw, ValueId x, Type type, int64_t groups) {
@@ -54,9 +57,9 @@ bool enters(Rewriter& rw, ValueId x) {
   return !producer || (producer->op == Op::Quantize && !rw.type(producer->inputs[0]).quantized());
 }
 
-// 8-bit x in 16 bits, 1/128 of a step, so that differences of codes fit and both scales of a subtraction are whole numbers.
-// As a product it is chained to its reader on U85; but what enters the region is read from DRAM there, which an elementwise op does at
-// 3.0 cycles per element and a pool (a requantize) at 0.8.
+// 8-bit x in 16 bits, 1/128 of a step, so that differences of codes fit and both scales of a subtraction are whole
+// numbers. As a product it is chained to its reader on U85; but what enters the region is read from DRAM there, which
+// an elementwise op does at 3.0 cycles per element and a pool (a requantize) at 0.8.
 ValueId widen(Rewriter& rw, ValueId x) {
   if (rw.type(x).dtype != DType::I8) return x;
   Type type = i16_type(rw.type(x).shape, rw.type(x).scale() / 128);
@@ -64,8 +67,8 @@ ValueId widen(Rewriter& rw, ValueId x) {
   return rw.make(Op::Mul, {x, scalar(rw, DType::I8, type.rank(), 1, 1.0)}, {}, type);
 }
 
-// x - mean(x) of rows of at most 128 as one 1x1 convolution with the weights N * I - 1, exact in 8 bits: on U55 with 64 channels
-// 1.0 cycles per element against 2.6 for sum, widening and subtraction.
+// x - mean(x) of rows of at most 128 as one 1x1 convolution with the weights N * I - 1, exact in 8 bits: on U55 with 64
+// channels 1.0 cycles per element against 2.6 for sum, widening and subtraction.
 constexpr int64_t kMaxCentredByConv = 128;
 ValueId centred_by_conv(Rewriter& rw, ValueId x) {
   const Shape shape = rw.type(x).shape;
@@ -73,14 +76,20 @@ ValueId centred_by_conv(Rewriter& rw, ValueId x) {
   std::vector<int64_t> weights(static_cast<size_t>(length * length), -1);
   for (int64_t i = 0; i < length; ++i) weights[static_cast<size_t>(i * length + i)] = length - 1;
   Type weight = quantized(DType::I8, {length, 1, 1, length}, 1.0 / static_cast<double>(length), 0);
-  Attrs attrs{{Key::Stride, Ints{1, 1}}, {Key::Padding, Ints{0, 0, 0, 0}}, {Key::Dilation, Ints{1, 1}}, {Key::Groups, int64_t{1}}, {Key::ChannelsLast, true}};
+  Attrs attrs{{Key::Stride, Ints{1, 1}},
+              {Key::Padding, Ints{0, 0, 0, 0}},
+              {Key::Dilation, Ints{1, 1}},
+              {Key::Groups, int64_t{1}},
+              {Key::ChannelsLast, true}};
   ValueId flat = reshape(rw, x, rows_shape(element_count(shape) / length, length));
   Type type = i16_type(rw.type(flat).shape, rw.type(x).scale() / 128);
-  return rw.make(Op::Conv, {flat, codes(rw, weight, weights, "centre"), kNone}, attrs, type);  // the rows stay flat for what follows
+  return rw.make(Op::Conv, {flat, codes(rw, weight, weights, "centre"), kNone}, attrs,
+                 type);  // the rows stay flat for what follows
 }
 
 // 1 / sqrt(mean(c^2) + eps) as 16 bits, for c with the variance in `range`; `count` numbers go into each mean.
-ValueId inverse_deviation(Rewriter& rw, ValueId c, Reals range, double eps, Average average, int64_t groups, int64_t count) {
+ValueId inverse_deviation(Rewriter& rw, ValueId c, Reals range, double eps, Average average, int64_t groups,
+                          int64_t count) {
   const Shape shape = rw.type(c).shape;
   Reals reals = reals_of(rw.type(c));
   double most = std::min(std::max(-reals.min, reals.max), std::sqrt(range.max * static_cast<double>(count)));
@@ -120,15 +129,19 @@ Attrs clamp_of(const Node& n) {
   return bounds;
 }
 
-// gain * (c * r) + offset along the last dim. Of `count` numbers none is further than sqrt(count) deviations from their mean.
-ValueId scaled(Rewriter& rw, ValueId c, ValueId r, std::span<const double> gain, std::span<const double> offset, int64_t count, Type out, const Attrs& bounds) {
+// gain * (c * r) + offset along the last dim. Of `count` numbers none is further than sqrt(count) deviations from their
+// mean.
+ValueId scaled(Rewriter& rw, ValueId c, ValueId r, std::span<const double> gain, std::span<const double> offset,
+               int64_t count, Type out, const Attrs& bounds) {
   const Shape shape = rw.type(c).shape;
   out.shape = shape;
   if (all_equal(gain, 1.0) && all_equal(offset, 0.0)) return rw.make(Op::Mul, {c, r}, bounds, out);
   Reals most = reals_of(rw.type(c));
-  double reach = std::min(std::sqrt(static_cast<double>(count)), std::max(-most.min, most.max) * reals_of(rw.type(r)).max);
+  double reach =
+      std::min(std::sqrt(static_cast<double>(count)), std::max(-most.min, most.max) * reals_of(rw.type(r)).max);
   ValueId normal = rw.make(Op::Mul, {c, r}, {}, i16_type(shape, reach / 32767));
-  // U85 chains the products and reads a vector once; U55 and U65 charge a constant operand in full, so there a convolution carries it.
+  // U85 chains the products and reads a vector once; U55 and U65 charge a constant operand in full, so there a
+  // convolution carries it.
   if (is_u85(rw)) return scale_by_vectors(rw, normal, gain, offset, out, bounds);
   int64_t length = shape.back();
   normal = reshape(rw, normal, rows_shape(element_count(shape) / length, length));
@@ -159,7 +172,8 @@ bool expand_row_norm(Rewriter& rw, Node& n) {
     bool narrow = rw.type(x).dtype == DType::I8;
     double fine = rw.type(x).scale() / (narrow ? 128 : 1);
     ValueId mean = average_rows(rw, x, i16_type({}, fine), 1);
-    c = rw.make(Op::Sub, {widen(rw, x), mean}, {}, i16_type(rw.type(x).shape, narrow ? fine : 2 * fine));  // 16-bit codes differ by 17 bits
+    c = rw.make(Op::Sub, {widen(rw, x), mean}, {},
+                i16_type(rw.type(x).shape, narrow ? fine : 2 * fine));  // 16-bit codes differ by 17 bits
   }
   ValueId r = inverse_deviation(rw, c, range, eps, average_rows, 1, length);
   std::vector<double> gain = reals(rw, weight, length, 1.0);
@@ -188,7 +202,8 @@ bool expand_group_norm(Rewriter& rw, Node& n) {
   ValueId c = rw.make(Op::Sub, {widen(rw, x), mean}, {}, i16_type(rw.type(x).shape, narrow ? fine : 2 * fine));
   ValueId r = inverse_deviation(rw, c, range, n.real(Key::Eps), average_groups, groups, count);
   r = spread_groups(rw, r, shape[1]);
-  ValueId y = scaled(rw, c, r, reals(rw, weight, shape[1], 1.0), reals(rw, bias, shape[1], 0.0), count, out, clamp_of(n));
+  ValueId y =
+      scaled(rw, c, r, reals(rw, weight, shape[1], 1.0), reals(rw, bias, shape[1], 0.0), count, out, clamp_of(n));
   rw.replace(n, reshape(rw, transpose(rw, y, {0, 3, 1, 2}), shape));
   return true;
 }

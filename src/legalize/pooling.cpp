@@ -1,5 +1,6 @@
-// Pools. An average is a depthwise convolution with ones: a third of the cost of AVG_POOL2D (3x3 on U55-128: 2.26 -> 0.76 cycles per
-// element) and, since its rescale carries 1/N and the result's own scale, without rounding to the input's steps.
+// Pools. An average is a depthwise convolution with ones: a third of the cost of AVG_POOL2D (3x3 on U55-128: 2.26 ->
+// 0.76 cycles per element) and, since its rescale carries 1/N and the result's own scale, without rounding to the
+// input's steps.
 #include <algorithm>
 
 #include "legalize/kernel.h"
@@ -12,7 +13,8 @@ constexpr int64_t kMaxStride = 3;
 constexpr int64_t kMaxConvHeight = 64, kMaxConvArea = 4096;  // of a kernel; U55, U65, and kept for all
 
 bool is_pool(Rewriter& rw, const Node& n) {
-  return rw.type(n.inputs[0]).rank() == 4 && !n.flag(Key::ChannelsLast) && computes_on_codes(rw, n) && !n.flag(Key::CeilMode);
+  return rw.type(n.inputs[0]).rank() == 4 && !n.flag(Key::ChannelsLast) && computes_on_codes(rw, n) &&
+         !n.flag(Key::CeilMode);
 }
 
 bool all_zero(const Ints& list) {
@@ -28,23 +30,29 @@ ValueId ones(Rewriter& rw, int64_t channels, int64_t height, int64_t width, doub
 // A mean along the way: 1/128 of a step of 8 bits.
 Type between(const Type& from) { return i16_type({}, from.dtype == DType::I8 ? from.scale() / 128 : from.scale()); }
 
-// avg_pool with a divisor that is the same everywhere  ->  depthwise conv with ones. Kernels that are too large, in two steps.
+// avg_pool with a divisor that is the same everywhere  ->  depthwise conv with ones. Kernels that are too large, in two
+// steps.
 bool average_by_conv(Rewriter& rw, Node& n) {
   if (!is_pool(rw, n)) return false;
   const Ints kernel = n.ints(Key::Kernel), stride = n.ints(Key::Stride), padding = n.ints(Key::Padding);
   int64_t divisor = n.integer(Key::Divisor, 0);
-  if (divisor == 0) divisor = kernel[0] * kernel[1];
-  else if (n.integer(Key::Divisor, 0) < 0) return false;
+  if (divisor == 0)
+    divisor = kernel[0] * kernel[1];
+  else if (n.integer(Key::Divisor, 0) < 0)
+    return false;
   if (!all_zero(padding) && !n.flag(Key::CountIncludePad) && n.integer(Key::Divisor, 0) == 0) return false;
-  if (stride[0] > kMaxStride || stride[1] > kMaxStride || kernel[0] > kMaxConvHeight || kernel[1] > kMaxConvArea) return false;
+  if (stride[0] > kMaxStride || stride[1] > kMaxStride || kernel[0] > kMaxConvHeight || kernel[1] > kMaxConvArea)
+    return false;
   const Type out = rw.type(n.outputs[0]);
   int64_t channels = out.shape[1];
   ValueId x = to_last(rw, n.inputs[0]);
-  // With few results each kernel element costs as much as a whole row of them, so a large kernel goes in two steps: rows, then columns.
+  // With few results each kernel element costs as much as a whole row of them, so a large kernel goes in two steps:
+  // rows, then columns.
   bool few = out.shape[2] * out.shape[3] <= 4 && kernel[0] > 1 && kernel[1] > 1 && kernel[0] * kernel[1] >= 25;
   if (few || kernel[0] * kernel[1] > kMaxConvArea) {
     Placement rows{{stride[0], 1}, {padding[0], padding[1], 0, 0}, channels};
-    x = conv_last(rw, x, ones(rw, channels, kernel[0], 1, static_cast<double>(kernel[0])), kNone, rows, between(rw.type(x)));
+    x = conv_last(rw, x, ones(rw, channels, kernel[0], 1, static_cast<double>(kernel[0])), kNone, rows,
+                  between(rw.type(x)));
     Placement columns{{1, stride[1]}, {0, 0, padding[2], padding[3]}, channels};
     double rest = static_cast<double>(divisor) / static_cast<double>(kernel[0]);
     x = conv_last(rw, x, ones(rw, channels, 1, kernel[1], rest), kNone, columns, out, &n);
@@ -56,8 +64,9 @@ bool average_by_conv(Rewriter& rw, Node& n) {
   return true;
 }
 
-// avg_pool over a small plane  ->  the plane as one axis, and its mean: a sum without weights. The scales of a depthwise conv alone are
-// 10 bytes per channel (on U55 10 cycles from flash, on U85 24 from DRAM), a sum along the width 0.5 cycles per element.
+// avg_pool over a small plane  ->  the plane as one axis, and its mean: a sum without weights. The scales of a
+// depthwise conv alone are 10 bytes per channel (on U55 10 cycles from flash, on U85 24 from DRAM), a sum along the
+// width 0.5 cycles per element.
 bool small_plane_to_mean(Rewriter& rw, Node& n) {
   if (!is_pool(rw, n) || n.integer(Key::Divisor, 0) != 0 || !all_zero(n.ints(Key::Padding))) return false;
   const Shape in = rw.type(n.inputs[0]).shape;
@@ -75,17 +84,19 @@ bool whole_plane_to_mean(Rewriter& rw, Node& n) {
   if (!is_pool(rw, n) || n.integer(Key::Divisor, 0) != 0 || !all_zero(n.ints(Key::Padding))) return false;
   const Shape& in = rw.type(n.inputs[0]).shape;
   const Ints& kernel = n.ints(Key::Kernel);
-  if (kernel[0] != in[2] || kernel[1] != in[3] || (kernel[0] <= kMaxConvHeight && kernel[1] <= kMaxConvArea)) return false;
+  if (kernel[0] != in[2] || kernel[1] != in[3] || (kernel[0] <= kMaxConvHeight && kernel[1] <= kMaxConvArea))
+    return false;
   Attrs attrs{{Key::Axes, Ints{2, 3}}, {Key::Keepdim, true}};
   rw.replace(n, rw.make(Op::Mean, {n.inputs[0]}, attrs, rw.type(n.outputs[0])));
   return true;
 }
 
-// mean over the plane of [N,C,H,W]  ->  avg_pool, so that the rule above takes it. Sums over H and W would be two ops, and on U85 H is
-// the slow axis (3.2 cycles per element, 20 from DRAM).
+// mean over the plane of [N,C,H,W]  ->  avg_pool, so that the rule above takes it. Sums over H and W would be two ops,
+// and on U85 H is the slow axis (3.2 cycles per element, 20 from DRAM).
 bool mean_to_pool(Rewriter& rw, Node& n) {
   const Shape& in = rw.type(n.inputs[0]).shape;
-  if (in.size() != 4 || n.ints(Key::Axes) != Ints{2, 3} || !n.flag(Key::Keepdim) || !computes_on_codes(rw, n)) return false;
+  if (in.size() != 4 || n.ints(Key::Axes) != Ints{2, 3} || !n.flag(Key::Keepdim) || !computes_on_codes(rw, n))
+    return false;
   if (in[2] > kMaxConvHeight || in[3] > kMaxConvArea) return false;
   Attrs attrs{{Key::Kernel, Ints{in[2], in[3]}}, {Key::Stride, Ints{1, 1}}, {Key::Padding, Ints(4, 0)}};
   for (Key key : {Key::ActMin, Key::ActMax})
@@ -96,12 +107,16 @@ bool mean_to_pool(Rewriter& rw, Node& n) {
 
 // avg_pool that leaves its padding out of the count, into another scale  ->  sum, times 1 / count at each position
 bool average_with_counts(Rewriter& rw, Node& n) {
-  if (!is_pool(rw, n) || n.flag(Key::CountIncludePad) || n.integer(Key::Divisor, 0) != 0 || all_zero(n.ints(Key::Padding))) return false;
+  if (!is_pool(rw, n) || n.flag(Key::CountIncludePad) || n.integer(Key::Divisor, 0) != 0 ||
+      all_zero(n.ints(Key::Padding)))
+    return false;
   const Type out = rw.type(n.outputs[0]);
   const Ints kernel = n.ints(Key::Kernel), stride = n.ints(Key::Stride), padding = n.ints(Key::Padding);
-  bool too_large = kernel[0] > 8 || kernel[1] > 8;  // u55.c4
+  bool too_large = kernel[0] > 8 || kernel[1] > 8;                          // u55.c4
   if (out.quant == rw.type(n.inputs[0]).quant && !too_large) return false;  // AVG_POOL2D is as exact
-  if (stride[0] > kMaxStride || stride[1] > kMaxStride || kernel[0] > kMaxConvHeight || kernel[0] * kernel[1] > kMaxConvArea) return false;
+  if (stride[0] > kMaxStride || stride[1] > kMaxStride || kernel[0] > kMaxConvHeight ||
+      kernel[0] * kernel[1] > kMaxConvArea)
+    return false;
   const Shape in = rw.type(n.inputs[0]).shape;
   std::vector<int64_t> shares;
   auto count = [&](size_t i, int64_t at) {
@@ -128,18 +143,25 @@ bool average_with_counts(Rewriter& rw, Node& n) {
 ValueId pool_row(Rewriter& rw, Op op, ValueId x, Type type, const Node* clamp_from) {
   const Shape shape = rw.type(x).shape;
   if (op == Op::AvgPool)
-    return conv_last(rw, x, ones(rw, shape[3], 1, shape[2], static_cast<double>(shape[2])), kNone, {{1, 1}, {0, 0, 0, 0}, shape[3]}, std::move(type), clamp_from);
+    return conv_last(rw, x, ones(rw, shape[3], 1, shape[2], static_cast<double>(shape[2])), kNone,
+                     {{1, 1}, {0, 0, 0, 0}, shape[3]}, std::move(type), clamp_from);
   type.shape = {shape[0], shape[1], 1, shape[3]};
-  Attrs attrs{{Key::Kernel, Ints{1, shape[2]}}, {Key::Stride, Ints{1, 1}}, {Key::Padding, Ints(4, 0)}, {Key::Dilation, Ints{1, 1}}, {Key::ChannelsLast, true}};
+  Attrs attrs{{Key::Kernel, Ints{1, shape[2]}},
+              {Key::Stride, Ints{1, 1}},
+              {Key::Padding, Ints(4, 0)},
+              {Key::Dilation, Ints{1, 1}},
+              {Key::ChannelsLast, true}};
   return rw.make(Op::MaxPool, {x}, attrs, std::move(type));
 }
 
-// pool with kernel = stride > 3, no padding  ->  two views in which each window is a row: no stride is left. (As it is, U55 takes one op
-// per position, or none: stride 8 is refused.)
+// pool with kernel = stride > 3, no padding  ->  two views in which each window is a row: no stride is left. (As it is,
+// U55 takes one op per position, or none: stride 8 is refused.)
 bool tile_pool(Rewriter& rw, Node& n) {
   if (!is_pool(rw, n) || n.integer(Key::Divisor, 0) != 0 || !all_zero(n.ints(Key::Padding))) return false;
   const Ints kernel = n.ints(Key::Kernel), stride = n.ints(Key::Stride);
-  if (kernel != stride || std::max(stride[0], stride[1]) <= kMaxStride || (n.has(Key::Dilation) && n.ints(Key::Dilation) != Ints{1, 1})) return false;
+  if (kernel != stride || std::max(stride[0], stride[1]) <= kMaxStride ||
+      (n.has(Key::Dilation) && n.ints(Key::Dilation) != Ints{1, 1}))
+    return false;
   const Type out = rw.type(n.outputs[0]);
   const Shape in = rw.type(n.inputs[0]).shape;
   int64_t rows = out.shape[2], columns = out.shape[3], channels = in[1];
@@ -172,7 +194,11 @@ bool step_pool(Rewriter& rw, Node& n) {
     attrs.set(Key::Stride, stride);
     ValueId y = rw.make(n.op, n.inputs, attrs, every);
     int64_t end = (out.shape[2 + i] - 1) * step + 1;
-    rw.replace(n, rw.make(Op::Slice, {y}, {{Key::Axis, static_cast<int64_t>(2 + i)}, {Key::Start, int64_t{0}}, {Key::End, end}, {Key::Step, step}}, out));
+    rw.replace(
+        n, rw.make(
+               Op::Slice, {y},
+               {{Key::Axis, static_cast<int64_t>(2 + i)}, {Key::Start, int64_t{0}}, {Key::End, end}, {Key::Step, step}},
+               out));
     return true;
   }
   return false;
@@ -181,13 +207,21 @@ bool step_pool(Rewriter& rw, Node& n) {
 // max_pool k x k, k > 4  ->  1 x k, then k x 1. 9x9: 21 -> 6.0, 5x5: 6.3 -> 2.5 cycles per element on U55-128.
 bool split_max_pool(Rewriter& rw, Node& n) {
   const Ints& kernel = n.ints(Key::Kernel);
-  if (!is_pool(rw, n) || kernel[0] * kernel[1] < 25 || kernel[0] == 1 || kernel[1] == 1 || n.ints(Key::Dilation) != Ints{1, 1}) return false;
+  if (!is_pool(rw, n) || kernel[0] * kernel[1] < 25 || kernel[0] == 1 || kernel[1] == 1 ||
+      n.ints(Key::Dilation) != Ints{1, 1})
+    return false;
   const Ints stride = n.ints(Key::Stride), padding = n.ints(Key::Padding);
   Type wide = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
   wide.shape[3] = out.shape[3];
-  Attrs first{{Key::Kernel, Ints{1, kernel[1]}}, {Key::Stride, Ints{1, stride[1]}}, {Key::Padding, Ints{0, 0, padding[2], padding[3]}}, {Key::Dilation, Ints{1, 1}}};
-  Attrs second{{Key::Kernel, Ints{kernel[0], 1}}, {Key::Stride, Ints{stride[0], 1}}, {Key::Padding, Ints{padding[0], padding[1], 0, 0}}, {Key::Dilation, Ints{1, 1}}};
+  Attrs first{{Key::Kernel, Ints{1, kernel[1]}},
+              {Key::Stride, Ints{1, stride[1]}},
+              {Key::Padding, Ints{0, 0, padding[2], padding[3]}},
+              {Key::Dilation, Ints{1, 1}}};
+  Attrs second{{Key::Kernel, Ints{kernel[0], 1}},
+               {Key::Stride, Ints{stride[0], 1}},
+               {Key::Padding, Ints{padding[0], padding[1], 0, 0}},
+               {Key::Dilation, Ints{1, 1}}};
   rw.replace(n, rw.make(Op::MaxPool, {rw.make(Op::MaxPool, {n.inputs[0]}, first, wide)}, second, out));
   return true;
 }
@@ -208,7 +242,8 @@ bool shift_dilated_pool(Rewriter& rw, Node& n) {
       best = rw.make(Op::Maximum, {best, slice(rw, x, axis, k * dilation, k * dilation + length)}, {}, rw.type(best));
     x = best;
     if (stride > 1)
-      x = rw.make(Op::Slice, {x}, {{Key::Axis, axis}, {Key::Start, int64_t{0}}, {Key::End, length}, {Key::Step, stride}});
+      x = rw.make(Op::Slice, {x},
+                  {{Key::Axis, axis}, {Key::Start, int64_t{0}}, {Key::End, length}, {Key::Step, stride}});
   }
   if (rw.type(x).quant != out.quant) x = rw.make(Op::Quantize, {x}, {}, out);
   rw.replace(n, x);
@@ -236,7 +271,8 @@ bool window_by_window(Rewriter& rw, Node& n) {
       kernel[i] = last - first;
       Attrs attrs{{Key::Kernel, kernel}, {Key::Stride, Ints{1, 1}}, {Key::Padding, Ints(4, 0)}};
       if (!average) attrs.set(Key::Dilation, Ints{1, 1});
-      parts.push_back(rw.make(average ? Op::AvgPool : Op::MaxPool, {slice(rw, x, static_cast<int64_t>(2 + i), first, last)}, attrs, type));
+      parts.push_back(rw.make(average ? Op::AvgPool : Op::MaxPool,
+                              {slice(rw, x, static_cast<int64_t>(2 + i), first, last)}, attrs, type));
     }
     x = concat(rw, parts, static_cast<int64_t>(2 + i));
   }

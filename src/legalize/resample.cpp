@@ -45,11 +45,13 @@ bool pad_with_slices(Rewriter& rw, Node& n) {
 // pad with negative amounts  ->  slices, then a pad
 bool crop_pad(Rewriter& rw, Node& n) {
   Ints padding = n.ints(Key::Padding);
-  if (!on_integers(rw.graph(), n) || std::none_of(padding.begin(), padding.end(), [](int64_t p) { return p < 0; })) return false;
+  if (!on_integers(rw.graph(), n) || std::none_of(padding.begin(), padding.end(), [](int64_t p) { return p < 0; }))
+    return false;
   ValueId x = n.inputs[0];
   for (size_t i = 0; i < padding.size() / 2; ++i) {
     int64_t size = rw.type(x).shape[i];
-    x = slice(rw, x, static_cast<int64_t>(i), std::max<int64_t>(0, -padding[2 * i]), size - std::max<int64_t>(0, -padding[2 * i + 1]));
+    x = slice(rw, x, static_cast<int64_t>(i), std::max<int64_t>(0, -padding[2 * i]),
+              size - std::max<int64_t>(0, -padding[2 * i + 1]));
     padding[2 * i] = std::max<int64_t>(0, padding[2 * i]);
     padding[2 * i + 1] = std::max<int64_t>(0, padding[2 * i + 1]);
   }
@@ -60,7 +62,8 @@ bool crop_pad(Rewriter& rw, Node& n) {
 }
 
 bool is_resize(Rewriter& rw, const Node& n, std::string_view mode) {
-  return n.text(Key::Mode) == mode && !n.flag(Key::ChannelsLast) && rw.type(n.inputs[0]).rank() == 4 && on_integers(rw.graph(), n);
+  return n.text(Key::Mode) == mode && !n.flag(Key::ChannelsLast) && rw.type(n.inputs[0]).rank() == 4 &&
+         on_integers(rw.graph(), n);
 }
 
 // Which input position nearest reads for each output, as PyTorch computes it.
@@ -68,7 +71,8 @@ std::vector<int64_t> nearest_positions(const Node& n, size_t i, int64_t in, int6
   double scale = n.has(Key::Scales) && n.doubles(Key::Scales).size() > i ? n.doubles(Key::Scales)[i] : 0.0;
   float ratio = scale > 0 ? static_cast<float>(1.0 / scale) : static_cast<float>(in) / static_cast<float>(out);
   std::vector<int64_t> positions;
-  for (int64_t o = 0; o < out; ++o) positions.push_back(std::min(static_cast<int64_t>(std::floor(static_cast<float>(o) * ratio)), in - 1));
+  for (int64_t o = 0; o < out; ++o)
+    positions.push_back(std::min(static_cast<int64_t>(std::floor(static_cast<float>(o) * ratio)), in - 1));
   return positions;
 }
 
@@ -106,8 +110,9 @@ bool repeat_nearest(Rewriter& rw, Node& n) {
   return true;
 }
 
-// resize bilinear by a whole factor f, half-pixel centres, on a core without it  ->  the data with its border repeated, a depthwise conv
-// per phase, phases interleaved as for a transposed conv. Weights are multiples of 1/(2f) along each axis, exact in 8 bits up to f = 5.
+// resize bilinear by a whole factor f, half-pixel centres, on a core without it  ->  the data with its border repeated,
+// a depthwise conv per phase, phases interleaved as for a transposed conv. Weights are multiples of 1/(2f) along each
+// axis, exact in 8 bits up to f = 5.
 bool bilinear_by_phases(Rewriter& rw, Node& n) {
   if (!is_resize(rw, n, "bilinear") || n.flag(Key::AlignCorners) || is_u85(rw)) return false;
   const Type out = rw.type(n.outputs[0]);
@@ -138,7 +143,8 @@ bool bilinear_by_phases(Rewriter& rw, Node& n) {
       for (int64_t c = 0; c < channels; ++c)
         for (int64_t y : taps(factor[0], r))
           for (int64_t z : taps(factor[1], q)) list.push_back(y * z);
-      columns.push_back(conv_last(rw, x, codes(rw, weight, list, "bilinear"), kNone, {{1, 1}, {0, 0, 0, 0}, channels}, out));
+      columns.push_back(
+          conv_last(rw, x, codes(rw, weight, list, "bilinear"), kNone, {{1, 1}, {0, 0, 0, 0}, channels}, out));
     }
     rows.push_back(concat(rw, columns, 3));
   }

@@ -1,5 +1,5 @@
-// Transposes and reshapes by dims of size 1, in any order, are one thing: a permutation of the dims that are not 1. Seen so, they move
-// past what does not care about the layout, until they meet their inverse.
+// Transposes and reshapes by dims of size 1, in any order, are one thing: a permutation of the dims that are not 1.
+// Seen so, they move past what does not care about the layout, until they meet their inverse.
 #include <algorithm>
 
 #include "legalize/compose.h"
@@ -17,7 +17,8 @@ std::vector<size_t> wide_dims(const Shape& shape) {
   return dims;
 }
 
-// How a value comes from `source` by transposes and reshapes of ones: its k-th dim that is not 1 is the source's dim order[k].
+// How a value comes from `source` by transposes and reshapes of ones: its k-th dim that is not 1 is the source's dim
+// order[k].
 struct Chain {
   ValueId source = kNone;
   std::vector<size_t> order;
@@ -38,7 +39,8 @@ Chain chain_of(Rewriter& rw, ValueId id) {
       bool ones_only = before.size() == after.size();
       for (size_t i = 0; ones_only && i < before.size(); ++i) ones_only = from.shape[before[i]] == to.shape[after[i]];
       if (!ones_only) break;
-      for (size_t& dim : chain.order) dim = before[static_cast<size_t>(std::find(after.begin(), after.end(), dim) - after.begin())];
+      for (size_t& dim : chain.order)
+        dim = before[static_cast<size_t>(std::find(after.begin(), after.end(), dim) - after.begin())];
     }
     chain.source = move->inputs[0];
     ++chain.length;
@@ -49,25 +51,31 @@ Chain chain_of(Rewriter& rw, ValueId id) {
 // The order as ranks among the source's dims that are not 1: equal ranks and sizes are the same permutation.
 std::vector<size_t> ranks(const Rewriter& rw, const Chain& chain) {
   std::vector<size_t> dims = wide_dims(rw.type(chain.source).shape), list;
-  for (size_t dim : chain.order) list.push_back(static_cast<size_t>(std::find(dims.begin(), dims.end(), dim) - dims.begin()));
+  for (size_t dim : chain.order)
+    list.push_back(static_cast<size_t>(std::find(dims.begin(), dims.end(), dim) - dims.begin()));
   return list;
 }
 
 // What the chain does, done to a value with the source's layout.
 ValueId move_along(Rewriter& rw, const Chain& chain, ValueId x, const Shape& moved, const Shape& to) {
-  Ints ones, perm;  // dims of the source that the chain does not name; they go where the result has ones, as far as there are any
+  Ints ones, perm;  // dims of the source that the chain does not name; they go where the result has ones, as far as
+                    // there are any
   for (int64_t i = 0; i < rw.type(x).rank(); ++i)
-    if (std::find(chain.order.begin(), chain.order.end(), static_cast<size_t>(i)) == chain.order.end()) ones.push_back(i);
+    if (std::find(chain.order.begin(), chain.order.end(), static_cast<size_t>(i)) == chain.order.end())
+      ones.push_back(i);
   size_t next = 0, next_one = 0;
   for (int64_t size : moved) {
-    if (size != 1) perm.push_back(static_cast<int64_t>(chain.order[next++]));
-    else if (next_one < ones.size()) perm.push_back(ones[next_one++]);
+    if (size != 1)
+      perm.push_back(static_cast<int64_t>(chain.order[next++]));
+    else if (next_one < ones.size())
+      perm.push_back(ones[next_one++]);
   }
   perm.insert(perm.end(), ones.begin() + static_cast<std::ptrdiff_t>(next_one), ones.end());
   return reshape(rw, transpose(rw, x, perm), to);
 }
 
-// An operand that is broadcast: a constant, or something with a single dim that is not 1. Brought into the source's layout for nothing.
+// An operand that is broadcast: a constant, or something with a single dim that is not 1. Brought into the source's
+// layout for nothing.
 bool is_light(const Rewriter& rw, ValueId id, const Shape& out) {
   const Type& type = rw.type(id);
   if (type.quantized() && type.quant->per_channel()) return false;
@@ -88,7 +96,8 @@ std::optional<ValueId> bring_back(Rewriter& rw, ValueId id, const Chain& chain, 
   Ints perm;  // of the kept dims, into the source's order
   std::vector<size_t> sorted = chain.order;
   std::sort(sorted.begin(), sorted.end());
-  for (size_t dim : sorted) perm.push_back(std::find(chain.order.begin(), chain.order.end(), dim) - chain.order.begin());
+  for (size_t dim : sorted)
+    perm.push_back(std::find(chain.order.begin(), chain.order.end(), dim) - chain.order.begin());
   ValueId x = reshape(rw, id, kept);
   if (kept.size() > 1) x = transpose(rw, x, perm);
   return reshape(rw, x, target);
@@ -116,7 +125,8 @@ bool sink_moves_past_elementwise(Rewriter& rw, Node& n) {
   const Shape shape = rw.type(first->source).shape;
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < n.inputs.size(); ++i)
-    inputs.push_back(chains[i].length > 0 ? reshape(rw, chains[i].source, shape) : *bring_back(rw, n.inputs[i], *first, out.shape, false));
+    inputs.push_back(chains[i].length > 0 ? reshape(rw, chains[i].source, shape)
+                                          : *bring_back(rw, n.inputs[i], *first, out.shape, false));
   rw.replace(n, move_along(rw, *first, rw.make(n.op, inputs, n.attrs, with_shape(out, shape)), out.shape, out.shape));
   return true;
 }
@@ -128,15 +138,19 @@ bool sink_moves_past_axis_op(Rewriter& rw, Node& n) {
   Ints axes = n.has(Key::Axes) ? n.ints(Key::Axes) : n.has(Key::Axis) ? Ints{n.integer(Key::Axis)} : Ints{};
   if (n.op == Op::Pad)
     for (int64_t i = 0; i < out.rank(); ++i)
-      if (n.ints(Key::Padding)[static_cast<size_t>(2 * i)] != 0 || n.ints(Key::Padding)[static_cast<size_t>(2 * i + 1)] != 0) axes.push_back(i);
+      if (n.ints(Key::Padding)[static_cast<size_t>(2 * i)] != 0 ||
+          n.ints(Key::Padding)[static_cast<size_t>(2 * i + 1)] != 0)
+        axes.push_back(i);
   std::vector<Chain> chains;
   for (ValueId input : n.inputs) {
     Chain chain = chain_of(rw, input);
     if (chain.length == 0 || rw.type(input).rank() != out.rank()) return false;
     for (int64_t axis : axes)
       if (rw.type(input).shape[static_cast<size_t>(axis)] == 1) return false;
-    if (!chains.empty() && (ranks(rw, chain) != ranks(rw, chains[0]) || wide_dims(rw.type(input).shape) != wide_dims(rw.type(n.inputs[0]).shape) ||
-                            rw.type(chain.source).rank() != rw.type(chains[0].source).rank() || chain.order != chains[0].order))
+    if (!chains.empty() &&
+        (ranks(rw, chain) != ranks(rw, chains[0]) ||
+         wide_dims(rw.type(input).shape) != wide_dims(rw.type(n.inputs[0]).shape) ||
+         rw.type(chain.source).rank() != rw.type(chains[0].source).rank() || chain.order != chains[0].order))
       return false;
     chains.push_back(chain);
   }
@@ -164,7 +178,8 @@ bool sink_moves_past_axis_op(Rewriter& rw, Node& n) {
     Ints padding(static_cast<size_t>(2 * rank), 0);
     for (int64_t axis : axes)
       for (int64_t side = 0; side < 2; ++side)
-        padding[static_cast<size_t>(2 * moved(axis) + side)] = n.ints(Key::Padding)[static_cast<size_t>(2 * axis + side)];
+        padding[static_cast<size_t>(2 * moved(axis) + side)] =
+            n.ints(Key::Padding)[static_cast<size_t>(2 * axis + side)];
     attrs.set(Key::Padding, padding);
   }
   std::vector<ValueId> inputs;
@@ -178,9 +193,11 @@ bool sink_moves_past_axis_op(Rewriter& rw, Node& n) {
 }  // namespace
 
 std::span<const Rule> sinking_rules() {
-  static const std::vector<Op> kElementwise = {Op::Quantize, Op::Unary,   Op::Clamp,   Op::Add,     Op::Sub,   Op::Mul,        Op::Maximum,
-                                               Op::Minimum,  Op::Compare, Op::Logical, Op::Bitwise, Op::Where, Op::LogicalNot, Op::Cast};
-  static const std::vector<Op> kAxisOps = {Op::Concat, Op::Slice, Op::Pad, Op::Flip, Op::Sum, Op::Mean, Op::ReduceMax, Op::ReduceMin};
+  static const std::vector<Op> kElementwise = {Op::Quantize, Op::Unary,   Op::Clamp,      Op::Add,     Op::Sub,
+                                               Op::Mul,      Op::Maximum, Op::Minimum,    Op::Compare, Op::Logical,
+                                               Op::Bitwise,  Op::Where,   Op::LogicalNot, Op::Cast};
+  static const std::vector<Op> kAxisOps = {Op::Concat, Op::Slice, Op::Pad,       Op::Flip,
+                                           Op::Sum,    Op::Mean,  Op::ReduceMax, Op::ReduceMin};
   static const Rule kRules[] = {
       {"sink-moves-past-elementwise", kElementwise, sink_moves_past_elementwise},
       {"sink-moves-past-axis-op", kAxisOps, sink_moves_past_axis_op},

@@ -1,4 +1,5 @@
-// Softmax and what is built on it. The largest value of a row is always subtracted first, so exp() fills its whole range.
+// Softmax and what is built on it. The largest value of a row is always subtracted first, so exp() fills its whole
+// range.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +12,8 @@ namespace {
 // exp(-12) is below half a code of 16 bits.
 constexpr double kNothing = 12;
 
-// x - max(x) of each row, 16 bits. For 8-bit x every difference is a knot of the 16-bit table behind it: exp of it is exact.
+// x - max(x) of each row, 16 bits. For 8-bit x every difference is a knot of the 16-bit table behind it: exp of it is
+// exact.
 ValueId below_max(Rewriter& rw, ValueId x) {
   double step = rw.type(x).scale();
   double scale = rw.type(x).dtype == DType::I8 ? step / 128 : std::min(2 * step, kNothing / 32768);
@@ -44,8 +46,9 @@ bool expand_softmax(Rewriter& rw, Node& n) {
   auto length = static_cast<double>(type.shape.back());
   ValueId e = unary(rw, "exp", below_max(rw, n.inputs[0]), i16_type(type.shape, 1.0 / 32767));
   ValueId sum = reduce(rw, Op::Sum, e, {type.rank() - 1}, i32_type({}, 1.0 / 32767));
-  // The largest of a row is 1 / sum, so what the result cannot hold the reciprocal need not hold either.
-  double most = std::clamp(reals_of(out).max, 1.0 / length, 1.0);
+  // The largest of a row is 1 / sum. Room for 16 times what the result can hold: in a row whose largest is clipped the
+  // others are right.
+  double most = std::clamp(16 * reals_of(out).max, 1.0 / length, 1.0);
   ValueId share = wide_function(rw, "reciprocal", sum, 1.0 / most, length, i16_type({}, most / 32767));
   rw.replace(n, rw.make(Op::Mul, {e, share}, {}, out));
   return true;

@@ -1,7 +1,8 @@
-// Transposed convolutions as ordinary ones. Result position o = s * t + r reads x[t + d] through the weights k with r + padding = k + s * d'
-// for a fixed set of distances d: each phase r is a small convolution of x. All phases of the width go into the channels of one
-// convolution, whose result read in order is already interleaved; the phases of the height are put side by side along the width.
-// Kernel 2x2 stride 2, 64 channels, U55-128: 3.28 -> 0.63 cycles per element; 4x4 stride 2: 9.34 -> 3.04.
+// Transposed convolutions as ordinary ones. Result position o = s * t + r reads x[t + d] through the weights k with r +
+// padding = k + s * d' for a fixed set of distances d: each phase r is a small convolution of x. All phases of the
+// width go into the channels of one convolution, whose result read in order is already interleaved; the phases of the
+// height are put side by side along the width. Kernel 2x2 stride 2, 64 channels, U55-128: 3.28 -> 0.63 cycles per
+// element; 4x4 stride 2: 9.34 -> 3.04.
 #include <algorithm>
 
 #include "legalize/kernel.h"
@@ -18,7 +19,8 @@ struct Phases {
   int64_t low = 0, high = 0;  // distances
   int64_t count = 0;          // values of t
 
-  Phases(int64_t s, int64_t p, int64_t d, int64_t k, int64_t out) : stride(s), padding(p), dilation(d), kernel(k), count((out + s - 1) / s) {
+  Phases(int64_t s, int64_t p, int64_t d, int64_t k, int64_t out)
+      : stride(s), padding(p), dilation(d), kernel(k), count((out + s - 1) / s) {
     bool first = true;
     for (int64_t r = 0; r < s; ++r)
       for (int64_t i = 0; i < k; ++i) {
@@ -35,7 +37,9 @@ struct Phases {
 };
 
 // What a window of `reach` positions from `low` on needs around `size` data: (before, after), both possibly negative.
-std::pair<int64_t, int64_t> margins(const Phases& phases, int64_t size) { return {-phases.low, phases.count - 1 + phases.high - (size - 1)}; }
+std::pair<int64_t, int64_t> margins(const Phases& phases, int64_t size) {
+  return {-phases.low, phases.count - 1 + phases.high - (size - 1)};
+}
 
 // Cuts what is never read, so that the margins are paddings.
 ValueId cut(Rewriter& rw, ValueId x, int64_t axis, std::pair<int64_t, int64_t>& margin) {
@@ -71,11 +75,13 @@ bool split_phases(Rewriter& rw, Node& n) {
           if (!tall.reads(r, i) || !wide.reads(q, j)) continue;
           for (int64_t o = 0; o < kernel->outputs; ++o)
             for (int64_t c = 0; c < kernel->inputs; ++c)
-              part.at(q * kernel->outputs + o, tall.distance(r, i) - tall.low, wide.distance(q, j) - wide.low, c) = kernel->at(o, i, j, c);
+              part.at(q * kernel->outputs + o, tall.distance(r, i) - tall.low, wide.distance(q, j) - wide.low, c) =
+                  kernel->at(o, i, j, c);
         }
     parts.push_back(conv_last(rw, x, weights(rw, part, rw.value(n.inputs[1]).name), bias, place, out, &n));
   }
-  ValueId y = reshape(rw, concat(rw, parts, 2), {in[0], tall.count * tall.stride, wide.count * wide.stride, out.shape[1]});
+  ValueId y =
+      reshape(rw, concat(rw, parts, 2), {in[0], tall.count * tall.stride, wide.count * wide.stride, out.shape[1]});
   y = slice(rw, slice(rw, y, 1, 0, out.shape[2]), 2, 0, out.shape[3]);
   rw.replace(n, to_first(rw, y));
   return true;
@@ -90,7 +96,8 @@ ValueId part_of(Rewriter& rw, ValueId x, int64_t axis, int64_t start, int64_t en
     q.scale = {q.scale.begin() + start, q.scale.begin() + end};
     q.zero_point = {q.zero_point.begin() + start, q.zero_point.begin() + end};
   }
-  return rw.make(Op::Slice, {x}, {{Key::Axis, axis}, {Key::Start, start}, {Key::End, end}, {Key::Step, int64_t{1}}}, type);
+  return rw.make(Op::Slice, {x}, {{Key::Axis, axis}, {Key::Start, start}, {Key::End, end}, {Key::Step, int64_t{1}}},
+                 type);
 }
 
 // conv_transpose with groups  ->  slices, one each, concat
@@ -108,7 +115,8 @@ bool split_transposed_groups(Rewriter& rw, Node& n) {
     Type part = out;
     part.shape[1] = out_step;
     parts.push_back(rw.make(Op::ConvTranspose,
-                            {part_of(rw, n.inputs[0], 1, g * in_step, (g + 1) * in_step), part_of(rw, n.inputs[1], 0, g * in_step, (g + 1) * in_step),
+                            {part_of(rw, n.inputs[0], 1, g * in_step, (g + 1) * in_step),
+                             part_of(rw, n.inputs[1], 0, g * in_step, (g + 1) * in_step),
                              part_of(rw, n.inputs[2], 0, g * out_step, (g + 1) * out_step)},
                             attrs, part));
   }

@@ -10,8 +10,8 @@ namespace {
 
 std::vector<int32_t> narrow_ints(const Ints& values) { return {values.begin(), values.end()}; }
 
-// No dims of size 1: with them regor may take a swap of height and channels for one of width and channels (a fifth of the cost on U85).
-// Of more than four, those that stay side by side become one: regor unrolls what is left above four.
+// No dims of size 1: with them regor may take a swap of height and channels for one of width and channels (a fifth of
+// the cost on U85). Of more than four, those that stay side by side become one: regor unrolls what is left above four.
 constexpr size_t kMostDims = 4;
 
 struct Squeezed {
@@ -25,8 +25,10 @@ Squeezed squeeze(const Shape& shape, const Ints& perm) {
     int64_t size = shape[static_cast<size_t>(axis)];
     if (size == 1) continue;
     while (next >= 0 && next < static_cast<int64_t>(shape.size()) && shape[static_cast<size_t>(next)] == 1) ++next;
-    if (next == axis && shape.size() > kMostDims) runs.back().second *= size;
-    else runs.emplace_back(axis, size);
+    if (next == axis && shape.size() > kMostDims)
+      runs.back().second *= size;
+    else
+      runs.emplace_back(axis, size);
     next = axis + 1;
   }
   std::vector<size_t> order(runs.size());
@@ -44,17 +46,19 @@ Squeezed squeeze(const Shape& shape, const Ints& perm) {
 // [before, axis, behind]
 tosa::Shape around(const Shape& shape, int64_t axis) {
   auto at = shape.begin() + axis;
-  return {static_cast<int32_t>(element_count(Shape(shape.begin(), at))), static_cast<int32_t>(*at), static_cast<int32_t>(element_count(Shape(at + 1, shape.end())))};
+  return {static_cast<int32_t>(element_count(Shape(shape.begin(), at))), static_cast<int32_t>(*at),
+          static_cast<int32_t>(element_count(Shape(at + 1, shape.end())))};
 }
 
 }  // namespace
 
-// A slice that only slices read is part of them: one TOSA slice cuts all axes at once, and the compiler behind it reads through one
-// slice but copies for two.
+// A slice that only slices read is part of them: one TOSA slice cuts all axes at once, and the compiler behind it reads
+// through one slice but copies for two.
 bool Lowering::is_part_of_slice(const Node& n) const {
   if (n.op != Op::Slice || n.integer(Key::Step) != 1) return false;
   const auto& uses = graph_.value(n.outputs[0]).uses;
-  return std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return use.node != kNone && graph_.node(use.node).op == Op::Slice; });
+  return std::all_of(uses.begin(), uses.end(),
+                     [&](const Use& use) { return use.node != kNone && graph_.node(use.node).op == Op::Slice; });
 }
 
 Result<tosa::TensorId> Lowering::slice(const Node& n) {
@@ -77,10 +81,13 @@ Result<tosa::TensorId> Lowering::movement(const Node& n) {
   if (from.quant != out(n).quant && n.op != Op::Concat) return cannot(n, "it moves data and requantizes it at once");
   if (n.op == Op::Reshape) return b.reshape(x, tosa_shape(out(n).shape));
   if (n.op == Op::Transpose) {
-    // Leading ones stay: regor puts them there itself, and a reshape could keep it from joining the transpose with its neighbour.
+    // Leading ones stay: regor puts them there itself, and a reshape could keep it from joining the transpose with its
+    // neighbour.
     size_t ones = 0;
-    while (ones < from.shape.size() && from.shape[ones] == 1 && n.ints(Key::Perm)[ones] == static_cast<int64_t>(ones)) ++ones;
-    bool inner_ones = std::find(from.shape.begin() + static_cast<std::ptrdiff_t>(ones), from.shape.end(), 1) != from.shape.end();
+    while (ones < from.shape.size() && from.shape[ones] == 1 && n.ints(Key::Perm)[ones] == static_cast<int64_t>(ones))
+      ++ones;
+    bool inner_ones =
+        std::find(from.shape.begin() + static_cast<std::ptrdiff_t>(ones), from.shape.end(), 1) != from.shape.end();
     if (from.shape.size() <= kMostDims && !inner_ones) return b.transpose(x, narrow_ints(n.ints(Key::Perm)));
     Squeezed squeezed = squeeze(from.shape, n.ints(Key::Perm));
     if (squeezed.perm.size() < 2) return b.reshape(x, tosa_shape(out(n).shape));
@@ -106,12 +113,14 @@ Result<tosa::TensorId> Lowering::movement(const Node& n) {
     if (n.text(Key::Mode, "constant") != "constant") return cannot(n, "its mode is not constant");
     int64_t value = static_cast<int64_t>(n.real(Key::Value, 0.0));
     if (from.quantized())
-      value = quantize_value(static_cast<float>(n.real(Key::Value, 0.0)), from.scale(), from.zero_point(), from.quant->qmin, from.quant->qmax);
+      value = quantize_value(static_cast<float>(n.real(Key::Value, 0.0)), from.scale(), from.zero_point(),
+                             from.quant->qmin, from.quant->qmax);
     return b.pad(x, narrow_ints(n.ints(Key::Padding)), value);
   }
   if (n.op == Op::Gather) {
     const Type& index = in(n, 1);
-    if (n.integer(Key::Axis) != 0 || index.dtype != DType::I32) return cannot(n, "it gathers along an inner axis or with wide indices");
+    if (n.integer(Key::Axis) != 0 || index.dtype != DType::I32)
+      return cannot(n, "it gathers along an inner axis or with wide indices");
     auto count = static_cast<int32_t>(element_count(index.shape));
     auto rows = static_cast<int32_t>(from.shape[0]);
     auto width = static_cast<int32_t>(element_count(from.shape) / from.shape[0]);

@@ -11,22 +11,30 @@ namespace {
 class CodeFunction {
  public:
   CodeFunction(const Node& n, const Type& from, const Type& to)
-      : from_(from), to_(to), function_(unary_function(n.text(Key::Fn))), alpha_(static_cast<float>(n.real(Key::Alpha, 0.0))),
-        beta_(static_cast<float>(n.real(Key::Beta, 0.0))), min_(static_cast<float>(n.real(Key::ActMin, -INFINITY))),
+      : from_(from),
+        to_(to),
+        function_(unary_function(n.text(Key::Fn))),
+        alpha_(static_cast<float>(n.real(Key::Alpha, 0.0))),
+        beta_(static_cast<float>(n.real(Key::Beta, 0.0))),
+        min_(static_cast<float>(n.real(Key::ActMin, -INFINITY))),
         max_(static_cast<float>(n.real(Key::ActMax, INFINITY))) {}
 
   bool known() const { return function_ != nullptr; }
 
-  // The results for `count` codes from `first`, `step` apart. The last sample of a 16-bit table lies one past the codes.
-  // Where the function is not defined (the logarithm of a negative number), the table goes on as it begins to the right.
+  // The results for `count` codes from `first`, `step` apart. The last sample of a 16-bit table lies one past the
+  // codes. Where the function is not defined (the logarithm of a negative number), the table goes on as it begins to
+  // the right.
   std::vector<int64_t> table(int64_t first, int64_t step, size_t count) const {
     std::vector<int64_t> entries(count);
     bool defined = false;
     for (size_t i = count; i-- > 0;) {
-      int64_t code = std::clamp(first + step * static_cast<int64_t>(i), from_.quant->qmin, from_.quant->qmax + (step > 1));
+      int64_t code =
+          std::clamp(first + step * static_cast<int64_t>(i), from_.quant->qmin, from_.quant->qmax + (step > 1));
       float x = (static_cast<float>(code) - static_cast<float>(from_.zero_point())) * static_cast<float>(from_.scale());
       float y = std::clamp(function_(x, alpha_, beta_), min_, max_);
-      entries[i] = std::isnan(y) && defined ? entries[i + 1] : quantize_value(y, to_.scale(), to_.zero_point(), to_.quant->qmin, to_.quant->qmax);
+      entries[i] = std::isnan(y) && defined
+                       ? entries[i + 1]
+                       : quantize_value(y, to_.scale(), to_.zero_point(), to_.quant->qmin, to_.quant->qmax);
       defined |= !std::isnan(y);
     }
     return entries;
@@ -51,7 +59,8 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
   if (from.dtype == DType::I8 && to.dtype == DType::I8) {
     CodeFunction function(n, from, to);
     if (!function.known()) return cannot(n, "its function is unknown");
-    return b.table(operand(n.inputs[0]), b.constant(tosa::DType::I8, {256}, function.table(-128, 1, 256), fmt::format("{}_table", n.name)));
+    return b.table(operand(n.inputs[0]),
+                   b.constant(tosa::DType::I8, {256}, function.table(-128, 1, 256), fmt::format("{}_table", n.name)));
   }
   if (from.dtype != DType::I8 && from.dtype != DType::I16)
     return cannot(n, fmt::format("tables map 8 and 16 bits, not {}", name_of(from.dtype)));
@@ -64,7 +73,8 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
     wide.quant->qmax = 128 * (from.quant->qmax - from.zero_point());
     x = rescale(x, 128.0, from.zero_point(), 0, tosa::DType::I16);
   }
-  // TOSA 1.0, TABLE: 513 samples, 128 codes apart; the result has 7 more fraction bits. The result's zero point waits for the rescale.
+  // TOSA 1.0, TABLE: 513 samples, 128 codes apart; the result has 7 more fraction bits. The result's zero point waits
+  // for the rescale.
   Type whole = to.dtype == DType::I32 ? quantized(DType::I16, to.shape, to.scale() * 65536, 0) : to;
   if (to.dtype == DType::I8) {
     whole = quantized(DType::I16, to.shape, to.scale() / 64, 0);
@@ -81,11 +91,13 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
     for (int64_t& entry : entries) entry /= 2;
   Id result = b.table(x, b.constant(tosa::DType::I16, {513}, entries, fmt::format("{}_table", n.name)));
   double unit = steep ? 1.0 / 64 : 1.0 / 128;
-  if (to.dtype == DType::I8) {  // by way of 16 bits: only a rescale by 2^-7 to 16 bits is one op with the table (U55: 4 against 19 cycles)
+  if (to.dtype == DType::I8) {  // by way of 16 bits: only a rescale by 2^-7 to 16 bits is one op with the table (U55: 4
+                                // against 19 cycles)
     result = rescale(result, unit, 0, 0, tosa::DType::I16);
     unit = 1;
   }
-  return rescale(result, unit * whole.scale() / to.scale(), 0, to.zero_point(), tosa_dtype(to.dtype));  // the fused clamp is in the table
+  return rescale(result, unit * whole.scale() / to.scale(), 0, to.zero_point(),
+                 tosa_dtype(to.dtype));  // the fused clamp is in the table
 }
 
 }  // namespace swoop

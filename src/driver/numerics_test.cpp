@@ -1,0 +1,409 @@
+// Legalized and lowered graphs against what they stand for: the float kernels between quantized types (execute) are the
+// reference, the TOSA interpreter runs what legalize and lower made of the same graph. Bounds are in steps of the
+// result's type.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "driver/pipeline.h"
+#include "lower/lower.h"
+#include "ops/ops.h"
+#include "tosa/tosa.h"
+
+namespace swoop {
+namespace {
+
+const std::string kU55 = "ethos-u55-128", kU85 = "ethos-u85-256";
+
+// Deterministic numbers for constants and inputs.
+class Numbers {
+ public:
+  double normal() { return normal_(engine_); }
+  std::string codes(int64_t count, double deviation) {
+    std::string hex;
+    for (int64_t i = 0; i < count; ++i)
+      hex += fmt::format("{:02x}",
+                         static_cast<uint8_t>(static_cast<int8_t>(std::clamp(normal() * deviation, -127.0, 127.0))));
+    return "x\"" + hex + "\"";
+  }
+  std::string words(int64_t count, double deviation) {  // i32
+    std::string hex;
+    for (int64_t i = 0; i < count; ++i) {
+      auto value = static_cast<uint32_t>(static_cast<int32_t>(normal() * deviation));
+      for (int byte = 0; byte < 4; ++byte) hex += fmt::format("{:02x}", (value >> (8 * byte)) & 255);
+    }
+    return "x\"" + hex + "\"";
+  }
+  std::string floats(int64_t count, double mean, double deviation) {
+    std::string hex;
+    for (int64_t i = 0; i < count; ++i) {
+      auto value = static_cast<float>(mean + deviation * normal());
+      uint8_t bytes[4];
+      std::memcpy(bytes, &value, 4);
+      for (uint8_t byte : bytes) hex += fmt::format("{:02x}", byte);
+    }
+    return "x\"" + hex + "\"";
+  }
+
+ private:
+  std::mt19937 engine_{42};
+  std::normal_distribution<double> normal_;
+};
+
+struct Errors {
+  double most = 0;  // in steps
+  double mean = 0;
+  double sqnr = 0;  // dB, against the reference after its own rounding
+};
+
+tosa::DType tosa_type(DType dtype) { return dtype == DType::I16 ? tosa::DType::I16 : tosa::DType::I8; }
+
+double code_at(Bytes data, DType dtype, size_t i) {
+  if (dtype == DType::I8) return reinterpret_cast<const int8_t*>(data.data())[i];
+  if (dtype == DType::I16) return reinterpret_cast<const int16_t*>(data.data())[i];
+  return reinterpret_cast<const int32_t*>(data.data())[i];
+}
+
+Errors run(const std::string& text, const std::string& target_name, double deviation = 40) {
+  SCOPED_TRACE(target_name + "\n" + text.substr(0, 2000));
+  Errors errors{1e9, 1e9, -1e9};
+  Result<Graph> reference = parse(text), graph = parse(text);
+  if (!reference) ADD_FAILURE() << reference.error().message;
+  if (!reference) return errors;
+  NpuTarget target = *parse_target(target_name);
+  for (const Step& step : pipeline_steps())
+    if (step.stage == "legalize" && !step.whole) rewrite(*graph, step.rules, step.repeat, &target);
+  Partition parts = partition(*graph, target);
+  for (const HostReason& host : parts.host) ADD_FAILURE() << host.op << " stays on the host: " << host.reason;
+  if (parts.regions.size() != 1 || !parts.host.empty()) return errors;
+  const Graph& region = *parts.regions[0];
+  Result<tosa::Program> program = lower(region);
+  if (!program) ADD_FAILURE() << program.error().message;
+  if (!program) return errors;
+
+  Numbers numbers;
+  std::vector<Tensor> floats;
+  std::vector<tosa::TensorData> arguments(region.inputs().size());
+  for (ValueId id : reference->inputs()) {
+    const Type& type = reference->type(id);
+    Tensor tensor = make_tensor(DType::F32, type.shape);
+    for (float& x : tensor.as<float>())
+      x = static_cast<float>(numbers.normal() * deviation * type.scale() * (type.dtype == DType::I16 ? 256 : 1));
+    Buffer codes = *quantize(tensor, type);
+    floats.push_back(dequantize(codes, type));
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (region.value(region.inputs()[i]).name == reference->value(id).name)
+        arguments[i] = {tosa_type(type.dtype), tosa::Shape(type.shape.begin(), type.shape.end()), codes};
+  }
+  Result<std::vector<Tensor>> wanted = execute(*reference, floats);
+  Result<std::vector<tosa::TensorData>> got = tosa::run(*program, arguments);
+  if (!wanted || !got) ADD_FAILURE() << (wanted ? got.error().message : wanted.error().message);
+  if (!wanted || !got) return errors;
+  const Type& type = reference->type(reference->outputs()[0]);
+  std::span<const float> w = (*wanted)[0].as<float>();
+  double signal = 0, noise = 0;
+  errors = {};
+  for (size_t i = 0; i < w.size(); ++i) {
+    double y = (code_at((*got)[0].data, type.dtype, i) - static_cast<double>(type.zero_point())) * type.scale();
+    double error = std::fabs(y - static_cast<double>(w[i]));
+    errors.most = std::max(errors.most, error / type.scale());
+    errors.mean += error / type.scale() / static_cast<double>(w.size());
+    signal += static_cast<double>(w[i]) * static_cast<double>(w[i]);
+    noise += error * error;
+  }
+  errors.sqnr = 10 * std::log10(std::max(signal, 1e-30) / std::max(noise, 1e-30));
+  return errors;
+}
+
+// The same products and sums with one rounding: a tie may fall on the other side of the float one.
+void expect_exact(const std::string& text, double deviation = 40) {
+  for (const std::string& target : {kU55, kU85}) {
+    Errors errors = run(text, target, deviation);
+    EXPECT_LE(errors.most, 1.01) << target << "\n" << text.substr(0, 600);
+    EXPECT_LE(errors.mean, 0.15) << target << "\n" << text.substr(0, 600);
+  }
+}
+
+std::string ones(std::string_view separator, int64_t count, std::string_view each) {
+  std::string text;
+  for (int64_t i = 0; i < count; ++i) text += fmt::format("{}{}", i ? separator : "", each);
+  return text;
+}
+
+// -- convolutions
+
+struct Window {
+  int64_t channels, results, height, width, ky, kx, stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x, groups;
+  int64_t batch = 1;
+};
+
+std::string conv_text(const Window& w) {
+  Numbers numbers;
+  int64_t oh = (w.height + 2 * w.pad_y - w.dilation_y * (w.ky - 1) - 1) / w.stride_y + 1;
+  int64_t ow = (w.width + 2 * w.pad_x - w.dilation_x * (w.kx - 1) - 1) / w.stride_x + 1;
+  int64_t inputs = w.channels / w.groups;
+  std::string scales;
+  for (int64_t i = 0; i < w.results; ++i)
+    scales += fmt::format("{}{}", i ? "," : "", 0.01 + 0.001 * static_cast<double>(i % 7));
+  double out = 0.05 * 0.013 * 40 * 40 * std::sqrt(static_cast<double>(inputs * w.ky * w.kx)) / 30;
+  return fmt::format(
+      "graph \"main\" (%x : i8[{},{},{},{}] q(0.05, -7))\n"
+      "%w = const i8[{},{},{},{}] q(axis=0, [{}], [{}]) = {}\n%b = const i32[{}] q(0.001, 0) = {}\n"
+      "%y = conv %x, %w, %b stride=[{},{}] padding=[{},{},{},{}] dilation=[{},{}] groups={} : i8[{},{},{},{}] q({}, "
+      "3)\nreturn %y\n",
+      w.batch, w.channels, w.height, w.width, w.results, inputs, w.ky, w.kx, scales, ones(",", w.results, "0"),
+      numbers.codes(w.results * inputs * w.ky * w.kx, 40), w.results, numbers.words(w.results, out * 10000), w.stride_y,
+      w.stride_x, w.pad_y, w.pad_y, w.pad_x, w.pad_x, w.dilation_y, w.dilation_x, w.groups, w.batch, w.results, oh, ow,
+      out);
+}
+
+TEST(Numerics, conv_with_every_stride_and_dilation) {
+  for (int64_t stride = 1; stride <= 8; ++stride)
+    for (int64_t kernel : {1, 3, 4, 8})
+      for (int64_t pad : {0, 1, 3})
+        if (pad < kernel) expect_exact(conv_text({3, 5, 17, 19, kernel, kernel, stride, stride, pad, pad, 1, 1, 1}));
+  for (int64_t dilation = 1; dilation <= 8; ++dilation)
+    for (int64_t stride : {1, 2})
+      expect_exact(conv_text({4, 3, 20, 21, 3, 3, stride, stride, dilation, dilation, dilation, dilation, 1}));
+}
+
+TEST(Numerics, conv_with_uneven_windows) {
+  expect_exact(conv_text({1, 8, 1, 300, 1, 50, 1, 8, 0, 21, 1, 1, 1}));
+  expect_exact(conv_text({1, 8, 1, 303, 1, 200, 1, 8, 0, 96, 1, 1, 1}));
+  expect_exact(conv_text({8, 4, 20, 20, 5, 3, 5, 2, 2, 1, 1, 1, 1}));
+  expect_exact(conv_text({3, 4, 32, 48, 16, 16, 16, 16, 0, 0, 1, 1, 1}));
+  for (int64_t dilation : {3, 4, 7, 16}) {
+    expect_exact(conv_text({5, 6, 1, 70, 1, 5, 1, 1, 0, 2 * dilation, 1, dilation, 1}));
+    expect_exact(conv_text({5, 6, 1, 71, 1, 3, 1, 1, 0, 0, 1, dilation, 1}));
+  }
+}
+
+TEST(Numerics, conv_with_groups_and_batches) {
+  expect_exact(conv_text({6, 6, 9, 9, 3, 3, 1, 1, 1, 1, 1, 1, 6}));
+  expect_exact(conv_text({6, 12, 9, 9, 3, 3, 1, 1, 1, 1, 1, 1, 6}));
+  expect_exact(conv_text({6, 6, 20, 20, 4, 4, 4, 4, 0, 0, 1, 1, 6}));
+  expect_exact(conv_text({6, 4, 9, 9, 3, 3, 2, 2, 1, 1, 1, 1, 2}));
+  expect_exact(conv_text({6, 6, 20, 20, 3, 3, 1, 1, 5, 5, 5, 5, 6}));
+  expect_exact(conv_text({3, 4, 17, 16, 4, 4, 4, 4, 0, 0, 1, 1, 1, 3}));
+}
+
+TEST(Numerics, transposed_conv_with_every_stride) {
+  Numbers numbers;
+  for (int64_t stride = 1; stride <= 5; ++stride)
+    for (int64_t kernel : {1, 2, 3, 5})
+      for (int64_t pad : {0, 1})
+        for (int64_t dilation : {1, 2})
+          for (int64_t groups : {1, 2}) {
+            int64_t extra = stride > 1 && kernel > 1 ? 1 : 0, reach = dilation * (kernel - 1) + 1;
+            int64_t oh = (4 - 1) * stride - 2 * pad + reach + extra, ow = (5 - 1) * stride - 2 * pad + reach + extra;
+            if (pad >= reach || oh <= 0) continue;
+            expect_exact(fmt::format(
+                "graph \"main\" (%x : i8[2,4,4,5] q(0.05, -7))\n%w = const i8[4,{},{},{}] q(0.02, 0) = {}\n%b = const "
+                "i32[6] q(0.001, 0) = {}\n"
+                "%y = conv_transpose %x, %w, %b stride=[{},{}] padding=[{},{},{},{}] output_padding=[{},{}] "
+                "dilation=[{},{}] groups={} "
+                ": i8[2,6,{},{}] q(0.08, 3)\nreturn %y\n",
+                6 / groups, kernel, kernel, numbers.codes(24 / groups * kernel * kernel, 40), numbers.words(6, 1000),
+                stride, stride, pad, pad, pad, pad, extra, extra, dilation, dilation, groups, oh, ow));
+          }
+}
+
+// -- composites
+
+TEST(Numerics, layer_norm_of_any_width) {
+  Numbers numbers;
+  for (int64_t length : {2, 8, 15, 16, 17, 128, 129, 384})
+    for (bool measured : {true, false}) {
+      std::string inner = !measured ? "" : length < 100 ? "inner=d[0.001, 8.0] " : "inner=d[0.5, 2.5] ";
+      std::string text = fmt::format(
+          "graph \"main\" (%x : i8[2,7,{0}] q(0.03, -3))\n%w = const f32[{0}] = {1}\n%b = const f32[{0}] = {2}\n"
+          "%y = layer_norm %x, %w, %b axis=2 eps=1e-5 {3}: i8[2,7,{0}] q(0.03, 2)\nreturn %y\n",
+          length, numbers.floats(length, 1, 0.3), numbers.floats(length, 0, 0.3), inner);
+      for (const std::string& target : {kU55, kU85}) {
+        Errors errors = run(text, target);
+        EXPECT_LE(errors.most, 1.01) << text.substr(0, 100);
+        EXPECT_GE(errors.sqnr, measured && length > 2 ? 46 : 42) << text.substr(0, 100);
+      }
+    }
+}
+
+TEST(Numerics, layer_norm_of_rows_with_very_different_deviations) {
+  // Deviation 2 steps, where calibration saw rows of up to 60: a table for each part of that range.
+  std::string text =
+      "graph \"main\" (%x : i8[1,9,192] q(0.03, 0))\n%y = layer_norm %x, _, _ axis=2 eps=1e-5 inner=d[0.003, 3.3] : "
+      "i8[1,9,192] q(0.03, 0)\nreturn %y\n";
+  for (double deviation : {2.0, 8.0, 30.0, 60.0}) {
+    Errors errors = run(text, kU55, deviation);
+    EXPECT_LE(errors.most, 1.01) << deviation;
+    EXPECT_GE(errors.sqnr, deviation < 4 ? 36 : 45) << deviation;  // squares of 2 steps are few codes of 16 bits
+  }
+}
+
+TEST(Numerics, norms_in_16_bits_and_of_groups) {
+  for (const std::string& target : {kU55, kU85}) {
+    EXPECT_GE(run("graph \"main\" (%x : i16[2,5,200] q(0.0002, 0))\n%y = layer_norm %x, _, _ axis=2 eps=1e-6 "
+                  "inner=d[2, 6] : i16[2,5,200] q(0.0003, 0)\nreturn %y\n",
+                  target)
+                  .sqnr,
+              70);
+    EXPECT_LE(run("graph \"main\" (%x : i8[2,5,96] q(0.05, 4))\n%y = rms_norm %x, _ axis=2 eps=1e-6 inner=d[2, 6] : "
+                  "i8[2,5,96] q(0.04, 0)\nreturn %y\n",
+                  target)
+                  .most,
+              1.01);
+    for (int64_t groups : {1, 2, 6})
+      EXPECT_LE(run(fmt::format("graph \"main\" (%x : i8[2,6,5,7] q(0.03, -3))\n%y = group_norm %x, _, _ groups={} "
+                                "eps=1e-5 inner=d[0.5, 2.5] : i8[2,6,5,7] q(0.03, 1)\nreturn %y\n",
+                                groups),
+                    target)
+                    .most,
+                1.01);
+    EXPECT_LE(run("graph \"main\" (%x : i8[2,5,12] q(0.05, 4))\n%y = var %x axes=[1,2] keepdim=false correction=1.0 : "
+                  "i8[2] q(0.05, -128)\nreturn %y\n",
+                  target)
+                  .most,
+              1.01);
+  }
+}
+
+TEST(Numerics, softmax_of_any_length) {
+  for (int64_t length : {1, 2, 15, 16, 17, 100, 300})
+    for (const std::string& target : {kU55, kU85}) {
+      double scale = std::min(1.0, 40.0 / static_cast<double>(length)) / 255;
+      std::string text = fmt::format(
+          "graph \"main\" (%x : i8[3,{0},4] q(0.05, 9))\n%y = softmax %x axis=1 : i8[3,{0},4] q({1}, -128)\nreturn "
+          "%y\n",
+          length, scale);
+      EXPECT_LE(run(text, target).most, 1.01) << text;
+      text = fmt::format(
+          "graph \"main\" (%x : i8[3,{0}] q(0.05, 9))\n%y = log_softmax %x axis=1 : i8[3,{0}] q(0.1, 127)\nreturn %y\n",
+          length);
+      EXPECT_LE(run(text, target).most, 1.01) << text;
+      text = fmt::format(
+          "graph \"main\" (%x : i16[3,{0}] q(0.0003, 0))\n%y = softmax %x axis=1 : i16[3,{0}] q(0.0000306, 0)\nreturn "
+          "%y\n",
+          length);
+      EXPECT_GE(run(text, target).sqnr, 62) << text;
+    }
+}
+
+TEST(Numerics, attention_with_and_without_masks) {
+  for (int64_t length : {1, 15, 16, 50})
+    for (bool causal : {false, true})
+      for (const std::string& target : {kU55, kU85}) {
+        std::string text = fmt::format(
+            "graph \"main\" (%q : i8[1,2,{0},16] q(0.03, -3), %k : i8[1,2,{0},16] q(0.03, 5), %v : i8[1,2,{0},16] "
+            "q(0.02, 1))\n"
+            "%y = attention %q, %k, %v scale=0.25 causal={1} inner=d[-6.0, 6.0] : i8[1,2,{0},16] q(0.02, 2)\nreturn "
+            "%y\n",
+            length, causal);
+        Errors errors = run(text, target);
+        EXPECT_LE(errors.most, 3.01) << text;
+        EXPECT_LE(errors.mean, 0.15) << text;  // in peers' forms a causal mask costs 13 dB; here nothing
+      }
+}
+
+// -- pools, padding, resizing, arithmetic
+
+TEST(Numerics, pools) {
+  struct Pool {
+    const char *op, *in, *window, *out;
+  };
+  for (const Pool& p :
+       {Pool{"avg_pool", "1,17,20,21", "kernel=[3,3] stride=[2,2] padding=[1,1,1,1] count_include_pad=true",
+             "1,17,10,11"},
+        Pool{"avg_pool", "1,17,20,21", "kernel=[3,3] stride=[2,2] padding=[1,1,1,1] count_include_pad=false",
+             "1,17,10,11"},
+        Pool{"avg_pool", "1,9,20,21", "kernel=[9,9] stride=[1,1] padding=[4,4,4,4] count_include_pad=false",
+             "1,9,20,21"},
+        Pool{"avg_pool", "1,16,8,8", "kernel=[8,8] stride=[8,8] padding=[0,0,0,0] count_include_pad=true", "1,16,1,1"},
+        Pool{"avg_pool", "2,15,33,24", "kernel=[5,5] stride=[5,5] padding=[0,0,0,0] count_include_pad=true",
+             "2,15,6,4"},
+        Pool{"avg_pool", "1,3,12,12", "kernel=[3,3] stride=[1,1] padding=[1,1,1,1] count_include_pad=true divisor=7",
+             "1,3,12,12"},
+        Pool{"avg_pool", "1,8,112,96", "kernel=[112,96] stride=[1,1] padding=[0,0,0,0] count_include_pad=true",
+             "1,8,1,1"},
+        Pool{"avg_pool", "1,8,12,13",
+             "kernel=[3,3] stride=[2,2] padding=[0,0,0,0] ceil_mode=true count_include_pad=true", "1,8,6,6"},
+        Pool{"avg_pool", "1,8,25", "kernel=[4] stride=[3] padding=[1,1] count_include_pad=true", "1,8,8"},
+        Pool{"avg_pool", "1,8,40,40", "kernel=[6,6] stride=[4,5] padding=[2,2,2,2] count_include_pad=true", "1,8,10,8"},
+        Pool{"adaptive_avg_pool", "1,5,16,11", "size=[7,3]", "1,5,7,3"},
+        Pool{"adaptive_avg_pool", "1,5,16,10", "size=[16,4]", "1,5,16,4"}})
+    expect_exact(fmt::format("graph \"main\" (%x : i8[{}] q(0.05, -7))\n%y = {} %x {} : i8[{}] q(0.03, 3)\nreturn %y\n",
+                             p.in, p.op, p.window, p.out));
+  for (const Pool& p :
+       {Pool{"max_pool", "1,16,16,16", "kernel=[5,5] stride=[1,1] padding=[2,2,2,2] dilation=[1,1]", "1,16,16,16"},
+        Pool{"max_pool", "1,3,16,19", "kernel=[4,4] stride=[4,4] padding=[0,0,0,0] dilation=[1,1]", "1,3,4,4"},
+        Pool{"max_pool", "1,3,16,19", "kernel=[5,5] stride=[4,4] padding=[2,2,2,2] dilation=[1,1]", "1,3,4,5"},
+        Pool{"max_pool", "1,3,16,19", "kernel=[3,3] stride=[2,2] padding=[1,1,1,1] dilation=[2,2]", "1,3,7,9"},
+        Pool{"max_pool", "2,3,16", "kernel=[3] stride=[3] padding=[0,0] dilation=[1]", "2,3,5"},
+        Pool{"adaptive_max_pool", "1,5,16,11", "size=[7,3]", "1,5,7,3"}})
+    expect_exact(
+        fmt::format("graph \"main\" (%x : i8[{}] q(0.05, -7))\n%y = {} %x {} : i8[{}] q(0.05, -7)\nreturn %y\n", p.in,
+                    p.op, p.window, p.out));
+}
+
+TEST(Numerics, a_mean_over_a_large_plane_keeps_its_last_bit) {
+  // 1/N as a factor of its own would be 0 in 8 bits.
+  expect_exact(
+      "graph \"main\" (%x : i8[1,3,224,224] q(0.05, -7))\n%y = mean %x axes=[2,3] keepdim=false : i8[1,3] q(0.003, "
+      "0)\nreturn %y\n");
+  expect_exact(
+      "graph \"main\" (%x : i8[2,3,4,5,6] q(0.05, -7))\n%y = mean %x axes=[1,3] keepdim=true : i8[2,1,4,1,6] q(0.02, "
+      "0)\nreturn %y\n");
+}
+
+TEST(Numerics, padding_by_the_data_and_resizing) {
+  for (const char* mode : {"reflect", "replicate", "circular"})
+    expect_exact(
+        fmt::format("graph \"main\" (%x : i8[1,3,8,9] q(0.05, -7))\n%y = pad %x padding=[0,0,0,0,2,1,3,2] mode=\"{}\" "
+                    ": i8[1,3,11,14] q(0.05, -7)\nreturn %y\n",
+                    mode));
+  expect_exact(
+      "graph \"main\" (%x : i8[1,3,8,9] q(0.05, -7))\n%y = pad %x padding=[0,0,0,0,-2,1,3,-2] mode=\"constant\" "
+      "value=0.5 : i8[1,3,7,10] q(0.05, -7)\nreturn %y\n");
+  for (const char* size : {"16,18", "24,27", "16,36", "12,13", "5,4"})
+    expect_exact(
+        fmt::format("graph \"main\" (%x : i8[1,5,8,9] q(0.05, -7))\n%y = resize %x size=[{0}] mode=\"nearest\" "
+                    "align_corners=false : i8[1,5,{0}] q(0.05, -7)\nreturn %y\n",
+                    size));
+  for (const char* size : {"16,18", "24,27", "32,36", "8,18", "40,45"})
+    for (const char* type : {"q(0.05, -7)", "q(0.03, 4)"})
+      expect_exact(
+          fmt::format("graph \"main\" (%x : i8[1,5,8,9] q(0.05, -7))\n%y = resize %x size=[{0}] mode=\"bilinear\" "
+                      "align_corners=false : i8[1,5,{0}] {1}\nreturn %y\n",
+                      size, type));
+}
+
+TEST(Numerics, arithmetic) {
+  Numbers numbers;
+  expect_exact(
+      fmt::format("graph \"main\" (%x : i8[1,5,8,9] q(0.05, -7))\n%w = const f32[5] = {}\n%y = prelu %x, %w : "
+                  "i8[1,5,8,9] q(0.06, -20)\nreturn %y\n",
+                  numbers.floats(5, 0.2, 0.1)));
+  expect_exact(
+      fmt::format("graph \"main\" (%x : i8[3,5] q(0.05, -7))\n%w = const f32[5] = {}\n%y = prelu %x, %w : i8[3,5] "
+                  "q(0.06, -20)\nreturn %y\n",
+                  numbers.floats(5, 1, 0.5)));
+  for (const char* line : {"%c = const i8[1] q(0.0173, 0) = fill 100\n%y = mul %x, %c",
+                           "%c = const i8[1] q(0.0173, 0) = fill -100\n%y = div %x, %c",
+                           "%c = const i8[1] q(0.0173, 0) = fill 100\n%y = add %x, %c", "%y = cumsum %x axis=1",
+                           "%y = unary %x fn=\"gelu\""})
+    expect_exact(
+        fmt::format("graph \"main\" (%x : i8[2,5,12] q(0.05, -7))\n{} : i8[2,5,12] q(0.2, 5)\nreturn %y\n", line));
+  expect_exact(
+      "graph \"main\" (%x : i8[40] q(0.05, -7), %b : i8[40] q(0.02, -128))\n%c = clamp %b min=0.3 : i8[40] q(0.02, "
+      "-128)\n%y = div %x, %c : i8[40] q(0.1, 5)\nreturn %y\n");
+  expect_exact(
+      "graph \"main\" (%x : i8[40] q(0.05, -7), %b : i8[40] q(0.023, -28))\n%y = add %x, %b : i8[40] q(0.06, "
+      "5)\nreturn %y\n");
+  expect_exact(
+      "graph \"main\" (%x : i16[40] q(0.0003, 0), %b : i16[40] q(0.00017, 0))\n%y = sub %x, %b : i16[40] q(0.0004, "
+      "0)\nreturn %y\n");
+  expect_exact(
+      "graph \"main\" (%x : i8[40] q(0.05, -7))\n%y = unary %x fn=\"gelu\" : i16[40] q(0.0002, 0)\nreturn %y\n");
+}
+
+}  // namespace
+}  // namespace swoop
