@@ -13,6 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed (tools/setup.sh test)")
 
+from torch.export.graph_signature import InputKind  # noqa: E402
+
 import import_cases  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,23 +74,74 @@ def results(module, inputs):
     return changed + [x.detach() for x in torch.utils._pytree.tree_leaves(result) if x is not None]
 
 
-@pytest.mark.parametrize("decompose", [False, True], ids=["training", "core"])
-@pytest.mark.parametrize("name", CASES)
-def test_equals_pytorch(tmp_path, name, decompose):
-    module, inputs = CASES[name]
+class Together(torch.nn.Module):
+    """Several cases as one program: exporting costs far more than importing."""
+
+    def __init__(self, names):
+        super().__init__()
+        self.names = names
+        self.parts = torch.nn.ModuleList(copy.deepcopy(CASES[name][0]) for name in names)
+
+    def forward(self, *args):
+        outputs, at = [], 0
+        for name, part in zip(self.names, self.parts):
+            count = len(CASES[name][1])
+            outputs.append(part(*args[at : at + count]))
+            at += count
+        return outputs
+
+
+ALONE = set(import_cases.mutations()) | {"weights", "cond", "while_loop", "map", "scan", "no_grad"}
+SIZE = int(os.environ.get("CASES_PER_PROGRAM", "20"))  # 1 finds the case that spoils its program
+SHARED = [name for name in CASES if name not in ALONE]
+PROGRAMS = [[name] for name in CASES if name in ALONE] + [SHARED[i : i + SIZE] for i in range(0, len(SHARED), SIZE)]
+PROGRAM_OF = {name: number for number, names in enumerate(PROGRAMS) for name in names}
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """Results by case, for a program and a way of exporting it; computed when first asked for."""
+    done = {}
+
+    def get(number, decompose):
+        if (number, decompose) not in done:
+            names = PROGRAMS[number]
+            module = CASES[names[0]][0] if len(names) == 1 else Together(names)
+            inputs = [x.clone() for name in names for x in CASES[name][1]]
+            path = tmp_path_factory.mktemp("import")
+            done[number, decompose] = execute(names, module, inputs, decompose, path)
+        return done[number, decompose]
+
+    return get
+
+
+def execute(names, module, inputs, decompose, folder):
     program = export(module, inputs, decompose)
     SEEN.update(targets(program))
-    path = save(program, tmp_path / "model.pt2")
-    names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == torch.export.graph_signature.InputKind.USER_INPUT]
-    np.savez(tmp_path / "in.npz", **{n: x.numpy() for n, x in zip(names, inputs)})
-    done = subprocess.run([TOOL, path, "--run", tmp_path / "in.npz", tmp_path / "out.npz"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "opaque" not in done.stdout
-    got = np.load(tmp_path / "out.npz")
-    wanted = results(module, inputs)
-    assert len(got.files) == len(wanted)
-    for i, want in enumerate(wanted):
-        have = got[f"out{i}"]
+    path = save(program, folder / "model.pt2")
+    users = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+    np.savez(folder / "in.npz", **{user: x.numpy() for user, x in zip(users, inputs)})
+    command = [TOOL, path, "--run", folder / "in.npz", folder / "out.npz"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode != 0 or "= opaque" in done.stdout:
+        return done.stderr or done.stdout
+    got = np.load(folder / "out.npz")
+    arrays = [got[f"out{i}"] for i in range(len(got.files))]
+    by_case = {}
+    for name in names:
+        count = len(results(*CASES[name]))
+        by_case[name], arrays = arrays[:count], arrays[count:]
+    return by_case if not arrays else "there are more results than expected"
+
+
+@pytest.mark.parametrize("decompose", [False, True], ids=["training", "core"])
+@pytest.mark.parametrize("name", CASES)
+def test_equals_pytorch(imported, name, decompose):
+    got = imported(PROGRAM_OF[name], decompose)
+    assert isinstance(got, dict), got
+    wanted = results(*CASES[name])
+    assert len(got[name]) == len(wanted)
+    for have, want in zip(got[name], wanted):
         assert have.shape == tuple(want.shape)
         if want.is_floating_point():
             want = want.double().numpy()
