@@ -120,3 +120,42 @@ def test_integer_io_leaves_the_border_out(tmp_path):
     assert summary["border_ops"] == {} and summary["host_ops"] == {}
     assert summary["inputs"][0]["dtype"] == "int8" and summary["outputs"][0]["dtype"] == "int8"
     assert summary["inputs"][0]["scale"] > 0 and isinstance(summary["outputs"][0]["zero_point"], int)
+
+
+def test_a_foreign_quantizers_graph_stays_in_one_piece(tmp_path):
+    """Float biases, and a reshape behind a dequantize that nothing quantizes again: what other quantizers than the peer's leave."""
+    from torch.ao.quantization.fx import _decomposed  # noqa: F401
+
+    q8 = torch.ops.quantized_decomposed
+
+    class Foreign(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(7)
+            self.register_buffer("weight", torch.randint(-127, 128, (8, 4, 3, 3), dtype=torch.int8))
+            self.register_buffer("scales", torch.rand(8) * 0.01 + 0.001)
+            self.register_buffer("zeros", torch.zeros(8, dtype=torch.int64))
+            self.register_buffer("matrix", torch.randint(-127, 128, (5, 8 * 6 * 6), dtype=torch.int8))
+            self.bias = torch.nn.Parameter(torch.randn(8))
+            self.last_bias = torch.nn.Parameter(torch.randn(5))
+
+        def forward(self, x):
+            def fake(t, scale, zero):
+                codes = q8.quantize_per_tensor(t, scale, zero, -128, 127, torch.int8)
+                return q8.dequantize_per_tensor(codes, scale, zero, -128, 127, torch.int8)
+
+            w = q8.dequantize_per_channel(self.weight, self.scales, self.zeros, 0, -127, 127, torch.int8)
+            y = fake(torch.relu(torch.nn.functional.conv2d(fake(x, 0.03, 4), w, self.bias)), 0.05, -128)
+            m = q8.dequantize_per_tensor(self.matrix, 0.002, 0, -127, 127, torch.int8)
+            return fake(torch.nn.functional.linear(torch.flatten(y.permute(0, 2, 3, 1), 1), m, self.last_bias), 0.4, 3)
+
+    model = Foreign().eval()
+    x = torch.randn(1, 4, 8, 8)
+    path = tmp_path / "foreign.pt2"
+    torch.export.save(torch.export.export(model, (x,)), path)
+    summary, _ = compile_model(path, tmp_path, "ethos-u55-128")
+    assert summary["delegates"] == 1 and summary["host_ops"] == {}, summary["host_reasons"]
+    (codes,) = run_reference_model((tmp_path / "dump" / "region0.tosa").read_bytes(), [quantize(x.numpy(), summary["inputs"][0])])
+    port = summary["outputs"][0]
+    wanted = np.round(model(x).detach().numpy() / port["scale"]) + port["zero_point"]
+    assert np.abs(codes.astype(np.int64) - wanted).max() <= 1

@@ -65,7 +65,57 @@ bool absorb_quantize(Rewriter& rw, Node& n) {
   return true;
 }
 
-// dequantize(quantize(x)) on the way to a kernel of the host: the rounding stays, so both stay. Nothing to do here.
+// Whether the op only picks elements of its operands, so that its result needs no other codes than theirs.
+bool picks_elements(const Node& n) {
+  switch (n.op) {
+    case Op::Reshape:
+    case Op::Transpose:
+    case Op::Slice:
+    case Op::Expand:
+    case Op::Repeat:
+    case Op::Flip:
+    case Op::Concat:
+    case Op::MaxPool:
+    case Op::ReduceMax:
+    case Op::ReduceMin: return true;
+    case Op::Pad: return n.text(Key::Mode, "constant") != "constant" || n.real(Key::Value, 0.0) == 0.0;
+    case Op::Clamp: return n.real(Key::Min, 0.0) == 0.0 && !n.has(Key::Max);  // relu: 0 has a code
+    default: return false;
+  }
+}
+
+// move(q) with a float result, as quantizers leave it that annotate only what computes  ->  dequantize(move(q) with q's type)
+bool carry_quantization(Rewriter& rw, Node& n) {
+  const Type& in = rw.type(n.inputs[0]);
+  Type out = rw.type(n.outputs[0]);
+  if (!in.quantized() || in.quant->per_channel() || out.dtype != DType::F32 || !picks_elements(n)) return false;
+  if (!std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) { return rw.type(id).quant == in.quant; })) return false;
+  out.dtype = in.dtype;
+  out.quant = in.quant;
+  ValueId moved = rw.make(n.op, n.inputs, n.attrs, out);
+  rw.replace(n, rw.make(Op::Dequantize, {moved}));
+  return true;
+}
+
+// conv, linear with quantized operands and a float bias  ->  the bias in units of the accumulator
+bool quantize_bias(Rewriter& rw, Node& n) {
+  if (n.inputs.size() < 3 || n.inputs[2] == kNone) return false;
+  const Value& bias = rw.value(n.inputs[2]);
+  const Type& x = rw.type(n.inputs[0]);
+  const Type& w = rw.type(n.inputs[1]);
+  if (!bias.constant || bias.type.dtype != DType::F32 || !x.quantized() || x.quant->per_channel() || !w.quantized()) return false;
+  Type type{DType::I32, bias.type.shape, Quant{{}, {}, -1, dtype_min(DType::I32), dtype_max(DType::I32)}};
+  for (double scale : w.quant->scale) {
+    type.quant->scale.push_back(x.scale() * scale);
+    type.quant->zero_point.push_back(0);
+  }
+  if (w.quant->per_channel()) {
+    if (static_cast<int64_t>(w.quant->scale.size()) != type.shape[0]) return false;
+    type.quant->axis = 0;
+  }
+  rw.set_input(n, 2, swoop::quantize_constant(rw.graph(), n.inputs[2], type));
+  return true;
+}
 
 // quantize(q) with q already of that type  ->  q
 bool drop_requantize(Rewriter& rw, Node& n) {
@@ -79,10 +129,21 @@ const Rule kRules[] = {
     {"quantize-constant", {Op::Quantize}, quantize_constant},
     {"drop-requantize", {Op::Quantize}, drop_requantize},
     {"absorb-quantize", {Op::Quantize}, absorb_quantize},
+    {"quantize-bias", {Op::Conv, Op::ConvTranspose, Op::Linear}, quantize_bias},
 };
 
 }  // namespace
 
 std::span<const Rule> qdq_rules() { return kRules; }
+
+std::span<const Rule> carry_rules() {
+  static const Rule kCarry[] = {
+      {"carry-quantization",
+       {Op::Reshape, Op::Transpose, Op::Slice, Op::Expand, Op::Repeat, Op::Flip, Op::Concat, Op::MaxPool, Op::ReduceMax, Op::ReduceMin,
+        Op::Pad, Op::Clamp},
+       carry_quantization},
+  };
+  return kCarry;
+}
 
 }  // namespace swoop

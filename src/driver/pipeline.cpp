@@ -61,7 +61,8 @@ Result<void> cut_regions(Graph& graph, Pipeline& pipeline) {
 std::span<const Step> pipeline_steps() {
   static const Step kPipeline[] = {
       {"clean", "clean", Repeat::Fixpoint, tables({constant_rules(), movement_rules(), fold_rules()}), nullptr},
-      {"types", "clean", Repeat::Fixpoint, tables({qdq_rules(), fold_rules(), movement_rules()}), nullptr},  // after clean: a clamp must sit on its conv before the quantize is taken in
+      {"types", "clean", Repeat::Fixpoint, tables({qdq_rules(), fold_rules(), movement_rules()}), nullptr},  // after clean: a clamp sits on its conv before the quantize is taken in
+      {"carry", "clean", Repeat::Fixpoint, tables({carry_rules(), qdq_rules(), fold_rules(), movement_rules()}), nullptr},  // after types
       {"quantize", "quantize", Repeat::Once, {}, choose_types},  // after clean: ranges of the folded weights
       {"ports", "legalize", Repeat::Once, {}, choose_ports},                                                  // before anything moves across the border
       {"expand", "legalize", Repeat::Fixpoint, tables({expand_rules(), movement_rules(), constant_rules()}), nullptr},
