@@ -16,8 +16,8 @@ struct Noise {
   double error = 0;
 
   void add(const Tensor& reference, const Tensor& actual) {
-    CHECK(reference.shape == actual.shape && reference.dtype == actual.dtype, "tensors of {} and {} are compared", to_text(reference.shape),
-          to_text(actual.shape));
+    CHECK(reference.shape == actual.shape && reference.dtype == actual.dtype, "tensors of {} and {} are compared",
+          to_text(reference.shape), to_text(actual.shape));
     if (reference.dtype != DType::F32) {
       for (size_t i = 0; i < reference.data.size(); ++i) error += reference.data.data()[i] != actual.data.data()[i];
       signal += static_cast<double>(reference.data.size());
@@ -53,7 +53,8 @@ struct Pass {
 
 void keep(void* context, ValueId id, const Tensor& tensor) { static_cast<Pass*>(context)->values[id] = tensor; }
 
-// The value of the float graph that one of the quantized graph stands for: the same id, or what a border node was made of.
+// The value of the float graph that one of the quantized graph stands for: the same id, or what a border node was made
+// of.
 ValueId float_id(const Graph& reference, const Graph& quantized, ValueId id) {
   while (id >= reference.value_slots() || !reference.value(id).type.quantized()) {
     if (id < reference.value_slots()) return id;
@@ -103,7 +104,8 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
       Range range = range_of(quantized.type(node.outputs[0]));
       double margin = quantized.type(node.outputs[0]).scale() / 2;
       for (float x : right.as<float>())
-        layer.clipped += std::isfinite(x) && (static_cast<double>(x) < range.min - margin || static_cast<double>(x) > range.max + margin);
+        layer.clipped += std::isfinite(x) &&
+                         (static_cast<double>(x) < range.min - margin || static_cast<double>(x) > range.max + margin);
       layer.elements += static_cast<double>(right.as<float>().size());
       // Alone: this node's own constants and rounding, on operands from the float graph.
       std::vector<Tensor> constants;
@@ -144,18 +146,22 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
                              .own_db = layer.own.signal > 0 ? layer.own.db() : layer.total.db(),
                              .clipped = layer.elements > 0 ? layer.clipped / layer.elements : 0});
   }
-  std::stable_sort(report.layers.begin(), report.layers.end(), [](const LayerAccuracy& a, const LayerAccuracy& b) { return a.own_db < b.own_db; });
+  std::stable_sort(report.layers.begin(), report.layers.end(),
+                   [](const LayerAccuracy& a, const LayerAccuracy& b) { return a.own_db < b.own_db; });
   return report;
 }
 
 std::string to_text(const AccuracyReport& report) {
-  std::string text = fmt::format("outputs: {:.1f} dB over {} sample{}{}\n", report.sqnr_db, report.samples, report.samples == 1 ? "" : "s",
-                                 report.uncalibrated ? "; UNCALIBRATED: the samples are random" : "");
-  for (size_t i = 0; i < report.output_db.size() && report.output_db.size() > 1; ++i) text += fmt::format("  output {}: {:.1f} dB\n", i, report.output_db[i]);
-  text += fmt::format("{:>8} {:>8} {:>9}  {:<18} {:<30} {:<22} {}\n", "own dB", "all dB", "clipped", "op", "value", "source", "type");
+  std::string text =
+      fmt::format("outputs: {:.1f} dB over {} sample{}{}\n", report.sqnr_db, report.samples,
+                  report.samples == 1 ? "" : "s", report.uncalibrated ? "; UNCALIBRATED: the samples are random" : "");
+  for (size_t i = 0; i < report.output_db.size() && report.output_db.size() > 1; ++i)
+    text += fmt::format("  output {}: {:.1f} dB\n", i, report.output_db[i]);
+  text += fmt::format("{:>8} {:>8} {:>9}  {:<18} {:<30} {:<22} {}\n", "own dB", "all dB", "clipped", "op", "value",
+                      "source", "type");
   for (const LayerAccuracy& layer : report.layers)
-    text += fmt::format("{:>8.1f} {:>8.1f} {:>8.3f}%  {:<18} {:<30} {:<22} {}\n", layer.own_db, layer.sqnr_db, 100 * layer.clipped, layer.op, layer.name,
-                        layer.source, layer.type);
+    text += fmt::format("{:>8.1f} {:>8.1f} {:>8.3f}%  {:<18} {:<30} {:<22} {}\n", layer.own_db, layer.sqnr_db,
+                        100 * layer.clipped, layer.op, layer.name, layer.source, layer.type);
   return text;
 }
 

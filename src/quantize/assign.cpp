@@ -35,7 +35,8 @@ void TypeAssigner::run() {
     if (kinds_[id] == Kind::Reader && node.op != Op::Quantize)
       for (ValueId input : node.inputs) quantized |= input != kNone && graph_.type(input).quantized();
     if (!quantized) continue;
-    if (has_inner(node.op) && id < measured_.inner.size() && !measured_.inner[id].empty()) node.attrs.set(Key::Inner, measured_.inner[id]);
+    if (has_inner(node.op) && id < measured_.inner.size() && !measured_.inner[id].empty())
+      node.attrs.set(Key::Inner, measured_.inner[id]);
     widen_operands(node);
     quantize_constants(node);
   }

@@ -1,7 +1,8 @@
 // Gives every float value of a graph its quantized type and every constant its codes, from what calibration measured.
 //
-// Values that data movement makes from one another form a class and share one type. Where floats meet integers (ports, nodes that stay
-// float) a quantize or dequantize node stands. A layer's weights and bias follow from the types around it.
+// Values that data movement makes from one another form a class and share one type. Where floats meet integers (ports,
+// nodes that stay float) a quantize or dequantize node stands. A layer's weights and bias follow from the types around
+// it.
 #pragma once
 
 #include <map>
@@ -15,7 +16,8 @@ namespace swoop {
 
 struct Assignment {
   const QuantizeOptions& options;
-  std::set<std::string> raised;       // names of values (behind the path of their body) that take int16 whatever the options say
+  std::set<std::string>
+      raised;  // names of values (behind the path of their body) that take int16 whatever the options say
   std::vector<ValueReport>* values = nullptr;
   size_t* bias_corrected = nullptr;
 };
@@ -37,15 +39,17 @@ class TypeAssigner {
   };
   struct Class {
     std::vector<ValueId> members;
-    std::vector<ValueId> sources;    // members that are not made by movement
+    std::vector<ValueId> sources;  // members that are not made by movement
     std::optional<Type> pinned;
-    std::optional<Range> range;      // computed when first asked for
-    Range padding;                   // reals that movement adds
+    std::optional<Range> range;  // computed when first asked for
+    Range padding;               // reals that movement adds
   };
 
   // -- borders.cpp
   Kind classify(const Node& node) const;
-  bool plain_float(ValueId id) const { return id != kNone && is_float(graph_.type(id).dtype) && !graph_.type(id).quantized(); }
+  bool plain_float(ValueId id) const {
+    return id != kNone && is_float(graph_.type(id).dtype) && !graph_.type(id).quantized();
+  }
   bool lives_quantized(ValueId id) const { return id < domain_.size() && domain_[id]; }
   void mark(ValueId id);
   void place_borders();
@@ -59,7 +63,7 @@ class TypeAssigner {
   void merge(size_t into, size_t from);
   void share_joins();
   bool read_only_by(const Class& c, NodeId node) const;
-  ValueId measured_id(ValueId id) const;       // the value of the float graph that has the statistics
+  ValueId measured_id(ValueId id) const;  // the value of the float graph that has the statistics
   Precision precision_of(const Class& c) const;
   Precision precision_of_value(ValueId id) const;
   Range within_bounds(Range range, const Class& c) const;
@@ -85,13 +89,13 @@ class TypeAssigner {
   std::string path_;
   std::vector<Type> wanted_;
   std::vector<bool> masked_;
-  std::vector<Kind> kinds_;                       // by node id
-  std::vector<Choice> choices_;                   // by node id
-  std::vector<bool> domain_;                      // by value id: quantized, or to be
-  std::map<ValueId, ValueId> copies_;             // float value -> its quantized copy
-  std::map<ValueId, ValueId> floats_;             // quantized value -> its float copy
-  std::map<ValueId, ValueId> source_;             // quantized copy -> the float value it was made of
-  std::vector<size_t> class_index_;               // by value id
+  std::vector<Kind> kinds_;            // by node id
+  std::vector<Choice> choices_;        // by node id
+  std::vector<bool> domain_;           // by value id: quantized, or to be
+  std::map<ValueId, ValueId> copies_;  // float value -> its quantized copy
+  std::map<ValueId, ValueId> floats_;  // quantized value -> its float copy
+  std::map<ValueId, ValueId> source_;  // quantized copy -> the float value it was made of
+  std::vector<size_t> class_index_;    // by value id
   std::vector<Class> classes_;
   std::map<std::pair<ValueId, std::string>, ValueId> codes_;  // constant and type -> its quantized constant
 };

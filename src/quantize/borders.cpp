@@ -5,8 +5,14 @@
 namespace swoop {
 
 TypeAssigner::TypeAssigner(Graph& graph, const Measured& measured, const Assignment& assignment, std::string path)
-    : graph_(graph), measured_(measured), assignment_(assignment), path_(std::move(path)), masked_(masked_scores(graph)),
-      kinds_(graph.node_slots(), Kind::Float), choices_(graph.node_slots()), domain_(graph.value_slots()) {}
+    : graph_(graph),
+      measured_(measured),
+      assignment_(assignment),
+      path_(std::move(path)),
+      masked_(masked_scores(graph)),
+      kinds_(graph.node_slots(), Kind::Float),
+      choices_(graph.node_slots()),
+      domain_(graph.value_slots()) {}
 
 TypeAssigner::Kind TypeAssigner::classify(const Node& node) const {
   if (node.op == Op::Quantize) return Kind::Reader;
@@ -14,8 +20,10 @@ TypeAssigner::Kind TypeAssigner::classify(const Node& node) const {
   if (node.op == Op::Cond) return Kind::Branch;
   if (node.op == Op::Compare || node.op == Op::ArgMax || node.op == Op::ArgMin) return Kind::Reader;
   if (info(node.op).policy == Policy::KeepFloat) return Kind::Float;
-  if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return plain_float(v); })) return Kind::Float;
-  bool computed_bias = info(node.op).policy == Policy::Accumulate32 && node.inputs.size() > 2 && node.inputs[2] != kNone && !graph_.value(node.inputs[2]).constant;
+  if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return plain_float(v); }))
+    return Kind::Float;
+  bool computed_bias = info(node.op).policy == Policy::Accumulate32 && node.inputs.size() > 2 &&
+                       node.inputs[2] != kNone && !graph_.value(node.inputs[2]).constant;
   return computed_bias ? Kind::Float : Kind::Quantized;
 }
 
@@ -34,7 +42,8 @@ ValueId TypeAssigner::quantized_copy(ValueId id) {
   if (auto at = copies_.find(id); at != copies_.end()) return at->second;
   const Node* producer = graph_.producer(id);
   std::string name = graph_.value(id).name + "_q";
-  Node& node = graph_.add_node(Op::Quantize, {id}, {graph_.type(id)}, {}, producer ? producer->loc : kNone, name, behind(id));
+  Node& node =
+      graph_.add_node(Op::Quantize, {id}, {graph_.type(id)}, {}, producer ? producer->loc : kNone, name, behind(id));
   kinds_.resize(graph_.node_slots(), Kind::Reader);
   choices_.resize(graph_.node_slots(), {assignment_.options.precision, assignment_.options.method});
   ValueId copy = node.outputs[0];
@@ -49,7 +58,8 @@ ValueId TypeAssigner::float_copy(ValueId id) {
   const Node* producer = graph_.producer(id);
   Type type = graph_.type(id);
   if (type.quantized()) type = Type{DType::F32, type.shape, {}};
-  Node& node = graph_.add_node(Op::Dequantize, {id}, {type}, {}, producer ? producer->loc : kNone, graph_.value(id).name + "_dq", behind(id));
+  Node& node = graph_.add_node(Op::Dequantize, {id}, {type}, {}, producer ? producer->loc : kNone,
+                               graph_.value(id).name + "_dq", behind(id));
   kinds_.resize(graph_.node_slots(), Kind::Float);
   choices_.resize(graph_.node_slots(), {assignment_.options.precision, assignment_.options.method});
   floats_[id] = node.outputs[0];
@@ -66,12 +76,15 @@ void TypeAssigner::place_borders() {
     choices_[id] = choose(graph_, node, assignment_.options);
     kinds_[id] = classify(node);
     for (ValueId output : node.outputs)
-      if (graph_.type(output).quantized() || ((kinds_[id] == Kind::Quantized || kinds_[id] == Kind::Branch) && plain_float(output))) mark(output);
+      if (graph_.type(output).quantized() ||
+          ((kinds_[id] == Kind::Quantized || kinds_[id] == Kind::Branch) && plain_float(output)))
+        mark(output);
   }
   for (NodeId id : order) {
     Node& node = graph_.node(id);
     bool quantized = kinds_[id] == Kind::Quantized || kinds_[id] == Kind::Branch;
-    bool reads_quantized = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return v != kNone && lives_quantized(v); });
+    bool reads_quantized = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                       [&](ValueId v) { return v != kNone && lives_quantized(v); });
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       ValueId input = node.inputs[i];
       if (input == kNone || graph_.value(input).constant) continue;
@@ -98,7 +111,8 @@ void TypeAssigner::fix_outputs() {
       continue;
     }
     const Node* producer = graph_.producer(output);
-    Node& node = graph_.add_node(Op::Quantize, {output}, {wanted_[i]}, {}, producer ? producer->loc : kNone, graph_.value(output).name + "_q");
+    Node& node = graph_.add_node(Op::Quantize, {output}, {wanted_[i]}, {}, producer ? producer->loc : kNone,
+                                 graph_.value(output).name + "_q");
     graph_.set_output(i, node.outputs[0]);
   }
 }

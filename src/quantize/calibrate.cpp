@@ -89,7 +89,8 @@ class Watch {
     auto length = static_cast<size_t>(tensor.shape.back());
     std::span<const float> x = tensor.as<float>();
     for (size_t row = 0; length > 0 && row < x.size() / length; ++row) {
-      float peak = *std::max_element(x.begin() + static_cast<int64_t>(row * length), x.begin() + static_cast<int64_t>((row + 1) * length));
+      float peak = *std::max_element(x.begin() + static_cast<int64_t>(row * length),
+                                     x.begin() + static_cast<int64_t>((row + 1) * length));
       if (peak >= kMaskedBelow) m_.lowest_peak[id] = std::min(m_.lowest_peak[id], peak);
     }
   }
@@ -102,7 +103,8 @@ class Watch {
   }
 
   void see_inner(const Node& node, std::span<const Tensor* const> operands) {
-    if (auto done = measure_inner(node, operands, m_.inner[node.id]); !done && fault_.message.empty()) fault_ = done.error();
+    if (auto done = measure_inner(node, operands, m_.inner[node.id]); !done && fault_.message.empty())
+      fault_ = done.error();
   }
 
   // Once queries and keys are both there. What only this node reads is let go.
@@ -114,7 +116,8 @@ class Watch {
       if (hooks_[node.inputs[i]].size() == 1) kept_.erase(node.inputs[i]);
   }
 
-  Result<void> run_body(const Node& node, size_t which, std::span<const Tensor> operands, bool every_branch, std::vector<Tensor>* outputs = nullptr) {
+  Result<void> run_body(const Node& node, size_t which, std::span<const Tensor> operands, bool every_branch,
+                        std::vector<Tensor>* outputs = nullptr) {
     Watch body(*node.bodies[which], m_.bodies[node.id][which]);
     TRY_ASSIGN(std::vector<Tensor> results, body.run(operands, every_branch));
     if (outputs) *outputs = std::move(results);
@@ -123,7 +126,8 @@ class Watch {
 
   static Tensor row_of(const Tensor& tensor, int64_t index) {
     Tensor row = make_tensor(tensor.dtype, Shape(tensor.shape.begin() + 1, tensor.shape.end()));
-    if (!row.data.empty()) std::memcpy(row.data.data(), tensor.data.data() + static_cast<size_t>(index) * row.data.size(), row.data.size());
+    if (!row.data.empty())
+      std::memcpy(row.data.data(), tensor.data.data() + static_cast<size_t>(index) * row.data.size(), row.data.size());
     return row;
   }
 
@@ -139,7 +143,8 @@ class Watch {
     if (node.op == Op::Cond) {
       size_t taken = operands[0].as<uint8_t>()[0] != 0 ? 0 : 1;
       for (size_t which = 0; which < 2; ++which)
-        if (which == taken || (every_branch && !taken_.contains({node.id, which}))) TRY(run_body(node, which, all.subspan(1), every_branch));
+        if (which == taken || (every_branch && !taken_.contains({node.id, which})))
+          TRY(run_body(node, which, all.subspan(1), every_branch));
       if (!every_branch) taken_.insert({node.id, taken});
       return {};
     }
@@ -168,8 +173,8 @@ class Watch {
   const Graph& graph_;
   Measured& m_;
   std::vector<bool> masked_;
-  std::vector<int> channel_axis_;                // by value id; -1: channels are not watched
-  std::vector<std::vector<NodeId>> hooks_;       // by value id: composites and control flow that read it
+  std::vector<int> channel_axis_;           // by value id; -1: channels are not watched
+  std::vector<std::vector<NodeId>> hooks_;  // by value id: composites and control flow that read it
   std::vector<bool> observed_;
   std::map<ValueId, Tensor> kept_;
   std::set<std::pair<NodeId, size_t>> taken_;
@@ -183,8 +188,10 @@ Result<void> check_numbers(const Graph& graph, const Measured& measured) {
       if (!measured.values[output].has_nan) continue;
       const Loc* loc = graph.loc(node.loc);
       std::string place = loc ? to_text(*loc) : "";
-      return error("{}: {} gives NaN on the calibration samples; the float model itself does, so look at its inputs and weights first",
-                   place.empty() ? node.name : place, name_of(node.op));
+      return error(
+          "{}: {} gives NaN on the calibration samples; the float model itself does, so look at its inputs and weights "
+          "first",
+          place.empty() ? node.name : place, name_of(node.op));
     }
     if (auto bodies = measured.bodies.find(id); bodies != measured.bodies.end())
       for (size_t i = 0; i < node.bodies.size(); ++i)
@@ -203,7 +210,8 @@ bool all_ran(const Measured& measured) {
 }  // namespace
 
 ValueId origin(const Graph& graph, ValueId id) {
-  for (const Node* node = graph.producer(id); node && shares_type(*node); node = graph.producer(id)) id = node->inputs[0];
+  for (const Node* node = graph.producer(id); node && shares_type(*node); node = graph.producer(id))
+    id = node->inputs[0];
   return id;
 }
 
@@ -223,7 +231,8 @@ std::vector<bool> masked_scores(const Graph& graph) {
     ValueId scores = origin(graph, node.inputs[0]);
     const Node* sum = graph.producer(scores);
     if (!sum || (sum->op != Op::Add && sum->op != Op::Where)) continue;
-    for (size_t i = sum->op == Op::Where ? 1 : 0; i < sum->inputs.size(); ++i) masked[scores] = masked[scores] || holds_mask(sum->inputs[i]);
+    for (size_t i = sum->op == Op::Where ? 1 : 0; i < sum->inputs.size(); ++i)
+      masked[scores] = masked[scores] || holds_mask(sum->inputs[i]);
   }
   return masked;
 }
@@ -232,7 +241,8 @@ void carry_state(const Graph& graph, std::span<const Tensor> outputs, std::vecto
   for (size_t o = 0; o < outputs.size(); ++o) {
     if (graph.output_port(o).role != Port::Role::State) continue;
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (graph.input_port(i).role == Port::Role::State && graph.input_port(i).name == graph.output_port(o).name) inputs[i] = outputs[o];
+      if (graph.input_port(i).role == Port::Role::State && graph.input_port(i).name == graph.output_port(o).name)
+        inputs[i] = outputs[o];
   }
 }
 

@@ -1,5 +1,5 @@
-// Float execution over the samples with an eye on every value: ranges and histograms, channel means of what layers with weights read,
-// and what happens inside composites. Bodies of control flow are measured on what they are given.
+// Float execution over the samples with an eye on every value: ranges and histograms, channel means of what layers with
+// weights read, and what happens inside composites. Bodies of control flow are measured on what they are given.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 namespace swoop {
 
 struct Measured {
-  std::vector<Statistics> values;           // by value id; empty for constants, integers and the results of data movement
+  std::vector<Statistics> values;  // by value id; empty for constants, integers and the results of data movement
   std::vector<ChannelStatistics> channels;  // by value id, of the first operands of conv, conv_transpose and linear
   std::vector<Doubles> inner;               // by node id: attribute `inner` of composites
   std::vector<float> lowest_peak;           // by value id, of masked scores: the smallest of the rows' largest elements
@@ -26,10 +26,12 @@ ValueId origin(const Graph& graph, ValueId id);
 // A score below this is masked, not computed: masks are -inf, the lowest float, -1e9 or -1e4.
 constexpr float kMaskedBelow = -500.0f;
 
-// Sums with (or choices of) a mask constant that softmax sees next, by value id. Their masked elements must not make their range.
+// Sums with (or choices of) a mask constant that softmax sees next, by value id. Their masked elements must not make
+// their range.
 std::vector<bool> masked_scores(const Graph& graph);
 
-// The measured range of what a composite computes inside, as ir/ops.def describes `inner`, for one set of operands; joined to `inner`.
+// The measured range of what a composite computes inside, as ir/ops.def describes `inner`, for one set of operands;
+// joined to `inner`.
 Result<void> measure_inner(const Node& node, std::span<const Tensor* const> operands, Doubles& inner);
 bool has_inner(Op op);
 

@@ -21,7 +21,8 @@ bool fits(const Scope& scope, const Graph& graph, const Node& node) {
   switch (scope.kind) {
     case Scope::Kind::Module: return module_matches(scope.pattern, module_of(graph, node));
     case Scope::Kind::Op:
-      return glob_matches(scope.pattern, name_of(node.op)) || (node.op == Op::Unary && glob_matches(scope.pattern, node.text(Key::Fn)));
+      return glob_matches(scope.pattern, name_of(node.op)) ||
+             (node.op == Op::Unary && glob_matches(scope.pattern, node.text(Key::Fn)));
     case Scope::Kind::Node: return glob_matches(scope.pattern, node.name);
   }
   return false;
@@ -60,14 +61,17 @@ Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& optio
     }
   }
   for (const std::string& pattern : options.keep_float)
-    if (glob_matches(pattern, node.name) || module_matches(pattern, module_of(graph, node))) choice.precision = Precision::Float;
+    if (glob_matches(pattern, node.name) || module_matches(pattern, module_of(graph, node)))
+      choice.precision = Precision::Float;
   return choice;
 }
 
 bool shares_type(const Node& node) {
   if (info(node.op).policy != Policy::SameAsInput) return false;
   // Averages gain from their own, smaller range; concat and scatter join values that each have one.
-  if (node.op == Op::AvgPool || node.op == Op::AdaptiveAvgPool || node.op == Op::Concat || node.op == Op::ScatterElements) return false;
+  if (node.op == Op::AvgPool || node.op == Op::AdaptiveAvgPool || node.op == Op::Concat ||
+      node.op == Op::ScatterElements)
+    return false;
   return node.op != Op::Resize || node.text(Key::Mode, "nearest") == "nearest";
 }
 

@@ -17,7 +17,8 @@ bool glob_matches(std::string_view pattern, std::string_view text);
 
 Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& options);
 
-// Data movement whose result has its input's type: selects, repeats or reorders elements of its first operand, nothing else.
+// Data movement whose result has its input's type: selects, repeats or reorders elements of its first operand, nothing
+// else.
 bool shares_type(const Node& node);
 
 }  // namespace swoop

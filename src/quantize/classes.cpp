@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kNoClass = ~size_t{0};
 
-// Nodes whose result consists of elements of several operands. Those may share its type, or be requantized in front of it.
+// Nodes whose result consists of elements of several operands. Those may share its type, or be requantized in front of
+// it.
 bool joins(Op op) { return op == Op::Concat || op == Op::Where || op == Op::ScatterElements; }
 
 bool is_joined_operand(const Node& node, size_t index) {
@@ -32,7 +33,8 @@ Range bounds_of(const Node& node) {
     const std::string& fn = node.text(Key::Fn);
     if (fn == "sigmoid" || fn == "hardsigmoid") range = {0, 1};
     if (fn == "tanh" || fn == "erf" || fn == "softsign" || fn == "sin" || fn == "cos") range = {-1, 1};
-    if (fn == "abs" || fn == "exp" || fn == "sqrt" || fn == "rsqrt" || fn == "square" || fn == "softplus") range = {0, kUnbounded};
+    if (fn == "abs" || fn == "exp" || fn == "sqrt" || fn == "rsqrt" || fn == "square" || fn == "softplus")
+      range = {0, kUnbounded};
     if (fn == "silu") range.min = -0.2785;  // the minimum of x * sigmoid(x)
     if (fn == "gelu" || fn == "gelu_tanh") range.min = -0.1701;
     if (fn == "hardswish") range.min = -0.375;
@@ -41,11 +43,15 @@ Range bounds_of(const Node& node) {
     if (fn == "selu") range.min = -1.7582;
   }
   if (node.op == Op::Clamp) range = {node.real(Key::Min, range.min), node.real(Key::Max, range.max)};
-  return {std::max(range.min, node.real(Key::ActMin, range.min)), std::min(range.max, node.real(Key::ActMax, range.max))};
+  return {std::max(range.min, node.real(Key::ActMin, range.min)),
+          std::min(range.max, node.real(Key::ActMax, range.max))};
 }
 
-// What a masked score must fall short of its row's largest by, so that softmax gives it nothing even at 16 bits, however many there are.
-double mask_depth(const Shape& shape) { return 8.0 + std::log(static_cast<double>(std::max<int64_t>(2, shape.empty() ? 2 : shape.back()))); }
+// What a masked score must fall short of its row's largest by, so that softmax gives it nothing even at 16 bits,
+// however many there are.
+double mask_depth(const Shape& shape) {
+  return 8.0 + std::log(static_cast<double>(std::max<int64_t>(2, shape.empty() ? 2 : shape.back())));
+}
 
 }  // namespace
 
@@ -68,7 +74,8 @@ void TypeAssigner::merge(size_t into, size_t from) {
   b = {};
 }
 
-// One class per value first; movement then joins its operand and its result. A constant that is moved has no class of its own.
+// One class per value first; movement then joins its operand and its result. A constant that is moved has no class of
+// its own.
 void TypeAssigner::make_classes() {
   class_index_.assign(graph_.value_slots(), kNoClass);
   auto open = [&](ValueId id, bool source) {
@@ -90,8 +97,10 @@ void TypeAssigner::make_classes() {
       double value = node.real(Key::Value, 0.0);
       if (std::isfinite(value)) classes_[own].padding = {std::min(0.0, value), std::max(0.0, value)};
     }
-    if (size_t operand = class_of(node.inputs[0]); operand != kNoClass) merge(operand, own);
-    else classes_[own].sources.push_back(node.inputs[0]);  // a constant: its codes are moved
+    if (size_t operand = class_of(node.inputs[0]); operand != kNoClass)
+      merge(operand, own);
+    else
+      classes_[own].sources.push_back(node.inputs[0]);  // a constant: its codes are moved
   }
 }
 
@@ -111,7 +120,9 @@ Precision TypeAssigner::precision_of_value(ValueId id) const {
     read = true;
     if (choices_[use.node].precision == Precision::Int8) precision = Precision::Int8;
   }
-  return read ? precision : assignment_.options.precision == Precision::Float ? Precision::Int8 : assignment_.options.precision;
+  return read                                                ? precision
+         : assignment_.options.precision == Precision::Float ? Precision::Int8
+                                                             : assignment_.options.precision;
 }
 
 Precision TypeAssigner::precision_of(const Class& c) const {
@@ -148,10 +159,13 @@ Range TypeAssigner::range_of_class(Class& c) {
     ValueId from = origin(graph_, id);
     if (from >= measured_.values.size()) continue;
     if (const Node* producer = graph_.producer(source)) method = choices_[producer->id].method;
-    if (c.sources.size() == 1) statistics = &measured_.values[from];
-    else joint.merge(measured_.values[from]);
+    if (c.sources.size() == 1)
+      statistics = &measured_.values[from];
+    else
+      joint.merge(measured_.values[from]);
     if (from < masked_.size() && masked_[from] && std::isfinite(measured_.lowest_peak[from]))
-      range.min = std::min(range.min, static_cast<double>(measured_.lowest_peak[from]) - mask_depth(graph_.type(from).shape));
+      range.min =
+          std::min(range.min, static_cast<double>(measured_.lowest_peak[from]) - mask_depth(graph_.type(from).shape));
   }
   Range chosen = choose_range(*statistics, method, assignment_.options.percentile, levels);
   chosen = within_bounds(chosen, c);
@@ -178,8 +192,9 @@ bool TypeAssigner::read_only_by(const Class& c, NodeId node) const {
   return true;
 }
 
-// An operand of a concat takes the result's type when nothing else reads it: rounding once beats rounding twice. If others read it,
-// its noise for them grows by r^2 (r: the ratio of the scales) while the concat's falls from 1 + 1/r^2 to 1: worth it up to r = 1.27.
+// An operand of a concat takes the result's type when nothing else reads it: rounding once beats rounding twice. If
+// others read it, its noise for them grows by r^2 (r: the ratio of the scales) while the concat's falls from 1 + 1/r^2
+// to 1: worth it up to r = 1.27.
 void TypeAssigner::share_joins() {
   constexpr double kWorthwhile = 1.27;
   for (NodeId id : graph_.order()) {
@@ -193,7 +208,8 @@ void TypeAssigner::share_joins() {
       Class& to = classes_[own];
       if (from.pinned || to.pinned || precision_of(from) != precision_of(to)) continue;
       Range range = range_of_class(to);
-      double ratio = activation_type(precision_of(to), {}, range).scale() / activation_type(precision_of(from), {}, range_of_class(from)).scale();
+      double ratio = activation_type(precision_of(to), {}, range).scale() /
+                     activation_type(precision_of(from), {}, range_of_class(from)).scale();
       bool worthwhile = read_only_by(from, id) || (node.op == Op::Concat && ratio <= kWorthwhile);
       if (!worthwhile) continue;
       Range padding = from.padding;
@@ -215,14 +231,15 @@ void TypeAssigner::report(const Class& c, const Type& type) {
     Range range = range_of(type);
     Type shown = type;
     shown.shape = value.type.shape;
-    assignment_.values->push_back({.name = path_ + value.name,
-                                   .node = producer ? producer->name : "",
-                                   .op = producer ? std::string(name_of(producer->op)) : "input",
-                                   .source = loc ? to_text(*loc) : "",
-                                   .type = to_text(shown),
-                                   .min = statistics.empty() ? 0.0 : static_cast<double>(statistics.min),
-                                   .max = statistics.empty() ? 0.0 : static_cast<double>(statistics.max),
-                                   .clipped = statistics.share_outside(range.min - type.scale() / 2, range.max + type.scale() / 2)});
+    assignment_.values->push_back(
+        {.name = path_ + value.name,
+         .node = producer ? producer->name : "",
+         .op = producer ? std::string(name_of(producer->op)) : "input",
+         .source = loc ? to_text(*loc) : "",
+         .type = to_text(shown),
+         .min = statistics.empty() ? 0.0 : static_cast<double>(statistics.min),
+         .max = statistics.empty() ? 0.0 : static_cast<double>(statistics.max),
+         .clipped = statistics.share_outside(range.min - type.scale() / 2, range.max + type.scale() / 2)});
   }
 }
 
@@ -231,7 +248,8 @@ void TypeAssigner::set_types() {
   for (size_t i = 0; i < wanted_.size(); ++i) {
     size_t c = class_of(graph_.outputs()[i]);
     if (c == kNoClass || classes_[c].pinned || !wanted_[i].quantized()) continue;
-    bool only = std::all_of(classes_[c].members.begin(), classes_[c].members.end(), [&](ValueId v) { return graph_.value(v).uses.size() == 1; });
+    bool only = std::all_of(classes_[c].members.begin(), classes_[c].members.end(),
+                            [&](ValueId v) { return graph_.value(v).uses.size() == 1; });
     if (only) classes_[c].pinned = wanted_[i];
   }
   // Ranges are searched side by side; each is a function of its class alone.

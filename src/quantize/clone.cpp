@@ -8,7 +8,8 @@ namespace {
 void make_nodes(const Graph& from, Graph& to, NodeId end) {
   for (auto id = static_cast<NodeId>(to.node_slots()); id < end; ++id) {
     const Node& node = from.node(id);
-    Node& copy = to.add_node(node.op, std::vector<ValueId>(node.inputs.size(), kNone), {}, node.attrs, kNone, node.name);
+    Node& copy =
+        to.add_node(node.op, std::vector<ValueId>(node.inputs.size(), kNone), {}, node.attrs, kNone, node.name);
     CHECK(copy.id == id, "node {} is copied to another id", node.name);
     if (const Loc* loc = from.loc(node.loc)) copy.loc = to.intern(*loc);
     for (const auto& body : node.bodies) copy.bodies.push_back(std::make_unique<Graph>(clone(*body)));
@@ -31,7 +32,8 @@ Graph clone(const Graph& from) {
     } else if (value.constant) {
       to.add_constant(value.type, value.data, value.name);
     } else {
-      CHECK(input < from.inputs().size() && from.inputs()[input] == id, "value {} is neither computed, constant nor an input", value.name);
+      CHECK(input < from.inputs().size() && from.inputs()[input] == id,
+            "value {} is neither computed, constant nor an input", value.name);
       to.add_input(value.type, value.name, from.input_port(input++));
     }
   }

@@ -1,4 +1,5 @@
-// The TOML that --quantize-config takes: keys with strings, numbers, booleans and arrays of strings; [[module]], [[op]] and [[node]] tables.
+// The TOML that --quantize-config takes: keys with strings, numbers, booleans and arrays of strings; [[module]], [[op]]
+// and [[node]] tables.
 #include <charconv>
 #include <variant>
 
@@ -12,7 +13,8 @@ using Setting = std::variant<bool, double, std::string, std::vector<std::string>
 
 class Reader {
  public:
-  Reader(std::string_view text, const std::string& path, QuantizeOptions& options) : rest_(text), path_(path), options_(options) {}
+  Reader(std::string_view text, const std::string& path, QuantizeOptions& options)
+      : rest_(text), path_(path), options_(options) {}
 
   Result<void> run() {
     while (!rest_.empty()) {
@@ -68,7 +70,8 @@ class Reader {
   Result<void> end_table() {
     if (!scope_) return {};
     if (scope_->pattern.empty()) return fault("the table above this line has no name");
-    if (!scope_->precision && !scope_->method) return fault("the table for {} says neither precision nor method", scope_->pattern);
+    if (!scope_->precision && !scope_->method)
+      return fault("the table for {} says neither precision nor method", scope_->pattern);
     options_.scopes.push_back(std::move(*scope_));
     scope_.reset();
     return {};
@@ -98,7 +101,8 @@ class Reader {
         return value;
       }
       if (text[i] == '\\' && quote == '"') {
-        if (++i < text.size() && text[i] != '"' && text[i] != '\\') return fault("of the escapes only \\\" and \\\\ are read");
+        if (++i < text.size() && text[i] != '"' && text[i] != '\\')
+          return fault("of the escapes only \\\" and \\\\ are read");
         if (i == text.size()) break;
       }
       value += text[i];
@@ -110,12 +114,15 @@ class Reader {
     std::vector<std::string> values;
     text = trim(text.substr(1));
     while (!text.starts_with(']')) {
-      if (!text.starts_with('"') && !text.starts_with('\'')) return fault("an array holds strings in quotes and ends on its line");
+      if (!text.starts_with('"') && !text.starts_with('\''))
+        return fault("an array holds strings in quotes and ends on its line");
       TRY_ASSIGN(std::string value, read_string(text));
       values.push_back(std::move(value));
       text = trim(text);
-      if (text.starts_with(',')) text = trim(text.substr(1));
-      else if (!text.starts_with(']')) return fault("a comma or ] is missing in an array");
+      if (text.starts_with(','))
+        text = trim(text.substr(1));
+      else if (!text.starts_with(']'))
+        return fault("a comma or ] is missing in an array");
     }
     text.remove_prefix(1);
     return Setting(std::move(values));
@@ -164,15 +171,22 @@ class Reader {
     if (key == "percentile" || key == "min_sqnr" || key == "weight_bits") {
       TRY_ASSIGN(double number, as<double>(key, setting, "a number"));
       if (key == "min_sqnr") options_.min_sqnr = number;
-      if (key == "percentile" && !(number > 50 && number <= 100)) return fault("percentile lies above 50 and goes to 100");
+      if (key == "percentile" && !(number > 50 && number <= 100))
+        return fault("percentile lies above 50 and goes to 100");
       if (key == "percentile") options_.percentile = number;
       if (key == "weight_bits" && number != 8 && number != 4) return fault("weight_bits is 8 or 4");
       if (key == "weight_bits") options_.weight_bits = static_cast<int>(number);
       return {};
     }
-    bool* flag = key == "per_channel" ? &options_.per_channel : key == "correct_bias" ? &options_.correct_bias : key == "equalize" ? &options_.equalize : nullptr;
+    bool* flag = key == "per_channel"    ? &options_.per_channel
+                 : key == "correct_bias" ? &options_.correct_bias
+                 : key == "equalize"     ? &options_.equalize
+                                         : nullptr;
     if (!flag)
-      return fault("{} is not known; the keys are precision, method, percentile, weight_bits, per_channel, correct_bias, equalize, keep_float and min_sqnr", key);
+      return fault(
+          "{} is not known; the keys are precision, method, percentile, weight_bits, per_channel, correct_bias, "
+          "equalize, keep_float and min_sqnr",
+          key);
     TRY_ASSIGN(*flag, as<bool>(key, setting, "true or false"));
     return {};
   }

@@ -9,7 +9,8 @@ namespace swoop {
 namespace {
 
 constexpr int64_t kBiasLimit = 2147483647;  // as PT2E writes biases: -(2^31 - 1) .. 2^31 - 1
-// A weight scale so small that a step of the accumulator is below 2^-22 of the result's step wastes range that the bias may need.
+// A weight scale so small that a step of the accumulator is below 2^-22 of the result's step wastes range that the bias
+// may need.
 constexpr double kFinestStep = 1.0 / (1 << 22);
 
 // Parameters of these are few and act on every element: 16 bits cost nothing there and save a third of the noise.
@@ -31,7 +32,8 @@ int channel_axis(const Node& node, const Shape& weight) {
 
 void TypeAssigner::set_input_type(Node& node, size_t index, const Type& type) {
   ValueId input = node.inputs[index];
-  Node& widened = graph_.add_node(Op::Quantize, {input}, {type}, {}, node.loc, graph_.value(input).name + "_wide", node.id);
+  Node& widened =
+      graph_.add_node(Op::Quantize, {input}, {type}, {}, node.loc, graph_.value(input).name + "_wide", node.id);
   kinds_.resize(graph_.node_slots(), Kind::Reader);
   choices_.resize(graph_.node_slots());
   mark(widened.outputs[0]);
@@ -46,7 +48,8 @@ void TypeAssigner::widen_operands(Node& node) {
   if (!wide) return;
   for (size_t i = 0; i < count; ++i) {
     const Type& type = graph_.type(node.inputs[i]);
-    if (type.dtype == DType::I8 && type.quantized()) set_input_type(node, i, symmetric_wide(type.shape, range_of(type)));
+    if (type.dtype == DType::I8 && type.quantized())
+      set_input_type(node, i, symmetric_wide(type.shape, range_of(type)));
   }
 }
 
@@ -73,12 +76,14 @@ Type TypeAssigner::parameter_type(const Node& node, size_t index) const {
     type.shape = value.type.shape;
     if (range.min >= result.min && range.max <= result.max) return type;
   }
-  if (output < masked_.size() && masked_[output]) {  // deep enough that any score falls out of the result's range, and no deeper
+  if (output < masked_.size() &&
+      masked_[output]) {  // deep enough that any score falls out of the result's range, and no deeper
     Range result = range_of(graph_.type(output));
     Tensor tensor = to_tensor(value);
     range = {node.op == Op::Where ? result.min : result.min - result.max, 0};
     for (float x : tensor.as<float>())
-      if (x >= kMaskedBelow && std::isfinite(x)) range = {std::min(range.min, static_cast<double>(x)), std::max(range.max, static_cast<double>(x))};
+      if (x >= kMaskedBelow && std::isfinite(x))
+        range = {std::min(range.min, static_cast<double>(x)), std::max(range.max, static_cast<double>(x))};
   }
   if (has_wide_parameters(node.op)) return symmetric_wide(value.type.shape, range);
   if (node.op == Op::Attention && index == 3) {
@@ -87,14 +92,16 @@ Type TypeAssigner::parameter_type(const Node& node, size_t index) const {
     return symmetric_wide(value.type.shape, range);
   }
   bool wide = graph_.type(output).dtype == DType::I16;
-  for (ValueId input : node.inputs) wide |= input != kNone && graph_.type(input).dtype == DType::I16 && graph_.type(input).quantized();
+  for (ValueId input : node.inputs)
+    wide |= input != kNone && graph_.type(input).dtype == DType::I16 && graph_.type(input).quantized();
   return activation_type(wide ? Precision::Int16 : Precision::Int8, value.type.shape, range);
 }
 
 void TypeAssigner::quantize_constants(Node& node) {
   if (is_layer(node.op)) return quantize_layer(node);
   for (size_t i = 0; i < node.inputs.size(); ++i)
-    if (plain_float(node.inputs[i]) && graph_.value(node.inputs[i]).constant) replace_constant(node, i, parameter_type(node, i));
+    if (plain_float(node.inputs[i]) && graph_.value(node.inputs[i]).constant)
+      replace_constant(node, i, parameter_type(node, i));
 }
 
 void TypeAssigner::quantize_layer(Node& node) {
@@ -123,12 +130,14 @@ void TypeAssigner::quantize_layer(Node& node) {
     }
     for (size_t c = 0; c < channels; ++c) {  // a bias must fit 31 bits in steps of s_x * s_w
       double& scale = scales[axis < 0 ? 0 : c];
-      scale = std::max({scale, y.scale() / x.scale() * kFinestStep, std::fabs(bias[c]) / (x.scale() * (1 << 30)), 1e-20});
+      scale =
+          std::max({scale, y.scale() / x.scale() * kFinestStep, std::fabs(bias[c]) / (x.scale() * (1 << 30)), 1e-20});
     }
     for (double& scale : scales) scale = static_cast<double>(static_cast<float>(scale));
     weight = Type{DType::I8, shape, Quant{scales, std::vector<int64_t>(scales.size(), 0), axis, -limit, limit}};
     ValueId read = measured_id(node.inputs[0]);
-    const ChannelStatistics* means = read < measured_.channels.size() && measured_.channels[read].count > 0 ? &measured_.channels[read] : nullptr;
+    const ChannelStatistics* means =
+        read < measured_.channels.size() && measured_.channels[read].count > 0 ? &measured_.channels[read] : nullptr;
     if (options.correct_bias && means && node.inputs.size() > 2) {
       std::vector<double> error(channels);
       for (size_t i = 0; i < w.size(); ++i) {
@@ -154,7 +163,8 @@ void TypeAssigner::quantize_layer(Node& node) {
   Buffer codes;
   for (size_t c = 0; c < channels; ++c) {
     double code = std::nearbyint(bias[c] / quant.scale[quant.per_channel() ? c : 0]);
-    append(codes, static_cast<int32_t>(std::clamp(code, static_cast<double>(-kBiasLimit), static_cast<double>(kBiasLimit))));
+    append(codes,
+           static_cast<int32_t>(std::clamp(code, static_cast<double>(-kBiasLimit), static_cast<double>(kBiasLimit))));
   }
   Type type{DType::I32, {index.outputs}, quant};
   std::string name = node.inputs[2] != kNone ? graph_.value(node.inputs[2]).name : fmt::format("{}_bias", node.name);

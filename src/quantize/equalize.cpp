@@ -10,10 +10,10 @@ namespace swoop {
 namespace {
 
 constexpr double kMaxFactor = 16;
-// Channels within this ratio of the widest are left alone: they use their codes well enough, and filling the range to the brim for each
-// would clip more of what the samples did not show (measured on the zoo: -0.9 dB).
+// Channels within this ratio of the widest are left alone: they use their codes well enough, and filling the range to
+// the brim for each would clip more of what the samples did not show (measured on the zoo: -0.9 dB).
 constexpr double kTolerated = 4;
-constexpr double kPower = 0.5;        // the weights that read a channel lose what its codes gain: meet in the middle
+constexpr double kPower = 0.5;         // the weights that read a channel lose what its codes gain: meet in the middle
 constexpr double kDepthwisePower = 1;  // a depthwise conv has a scale of its own for each channel and loses nothing
 
 bool float_constant(const Graph& graph, ValueId id) {
@@ -21,10 +21,12 @@ bool float_constant(const Graph& graph, ValueId id) {
 }
 
 bool depthwise(const Graph& graph, const Node& node) {
-  return node.op == Op::Conv && node.integer(Key::Groups, 1) == graph.type(node.inputs[0]).shape[1] && node.integer(Key::Groups, 1) > 1;
+  return node.op == Op::Conv && node.integer(Key::Groups, 1) == graph.type(node.inputs[0]).shape[1] &&
+         node.integer(Key::Groups, 1) > 1;
 }
 
-// Scaling a channel behind the layer equals scaling its weights: true for all but upper clamps and clamps away from zero.
+// Scaling a channel behind the layer equals scaling its weights: true for all but upper clamps and clamps away from
+// zero.
 bool scalable(const Graph& graph, const Node& node) {
   if (node.has(Key::ActMax) || node.real(Key::ActMin, 0.0) != 0.0) return false;
   if (node.op == Op::LayerNorm || node.op == Op::RmsNorm) {
@@ -39,7 +41,9 @@ bool scalable(const Graph& graph, const Node& node) {
 ValueId scaled(Graph& graph, ValueId id, const std::vector<double>& factors, auto channel_of) {
   Tensor tensor = to_tensor(graph.value(id));
   std::span<float> x = tensor.as<float>();
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<double>(x[i]) * factors[static_cast<size_t>(channel_of(static_cast<int64_t>(i)))]);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(static_cast<double>(x[i]) *
+                              factors[static_cast<size_t>(channel_of(static_cast<int64_t>(i)))]);
   return graph.add_constant({DType::F32, tensor.shape, {}}, graph.store(tensor.data), graph.value(id).name);
 }
 
@@ -51,7 +55,8 @@ void scale_results(Graph& graph, Node& node, const std::vector<double>& factors)
   } else {
     graph.set_input(node, 1, scaled(graph, node.inputs[1], factors, same));
   }
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone) graph.set_input(node, 2, scaled(graph, node.inputs[2], factors, same));
+  if (node.inputs.size() > 2 && node.inputs[2] != kNone)
+    graph.set_input(node, 2, scaled(graph, node.inputs[2], factors, same));
 }
 
 // The layers that read `value`, all along its channel axis; empty when anything else does.
@@ -81,10 +86,13 @@ size_t equalize(Graph& graph, const Measured& measured) {
     const std::vector<float>& largest = measured.channels[value].largest;
     float most = *std::max_element(largest.begin(), largest.end());
     if (most <= 0) continue;
-    bool all_depthwise = std::all_of(next.begin(), next.end(), [&](NodeId reader) { return depthwise(graph, graph.node(reader)); });
+    bool all_depthwise =
+        std::all_of(next.begin(), next.end(), [&](NodeId reader) { return depthwise(graph, graph.node(reader)); });
     std::vector<double> factors, inverses;
     for (float size : largest) {
-      double factor = size <= 0 ? 1.0 : std::pow(static_cast<double>(most) / static_cast<double>(size) / kTolerated, all_depthwise ? kDepthwisePower : kPower);
+      double factor = size <= 0 ? 1.0
+                                : std::pow(static_cast<double>(most) / static_cast<double>(size) / kTolerated,
+                                           all_depthwise ? kDepthwisePower : kPower);
       factors.push_back(std::clamp(factor, 1.0, kMaxFactor));
       inverses.push_back(1.0 / factors.back());
     }

@@ -29,7 +29,8 @@ Result<void> check_size(int64_t width, int64_t height, const std::string& path) 
 Result<Pixels> read_png(Bytes bytes, const std::string& path) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
-  if (!png_image_begin_read_from_memory(&image, bytes.data(), bytes.size())) return error("{}: not a readable PNG image ({})", path, image.message);
+  if (!png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()))
+    return error("{}: not a readable PNG image ({})", path, image.message);
   image.format = PNG_FORMAT_RGB;
   Pixels pixels{image.width, image.height, {}};
   if (auto fits = check_size(pixels.width, pixels.height, path); !fits) {
@@ -108,7 +109,8 @@ Result<Pixels> read_ppm(Bytes bytes, const std::string& path) {
         ++at;
     }
     int64_t value = -1;
-    for (; at < text.size() && text[at] >= '0' && text[at] <= '9' && value < kMaxPixels; ++at) value = std::max<int64_t>(value, 0) * 10 + (text[at] - '0');
+    for (; at < text.size() && text[at] >= '0' && text[at] <= '9' && value < kMaxPixels; ++at)
+      value = std::max<int64_t>(value, 0) * 10 + (text[at] - '0');
     return value;
   };
   int64_t planes = text.starts_with("P6") ? 3 : text.starts_with("P5") ? 1 : 0;
@@ -117,10 +119,12 @@ Result<Pixels> read_ppm(Bytes bytes, const std::string& path) {
   pixels.height = number();
   int64_t largest = number();
   ++at;
-  if (planes == 0 || largest != 255) return error("{}: not a PPM or PGM image of 8 bits (P6 or P5 with maximum 255)", path);
+  if (planes == 0 || largest != 255)
+    return error("{}: not a PPM or PGM image of 8 bits (P6 or P5 with maximum 255)", path);
   TRY(check_size(pixels.width, pixels.height, path));
   auto count = static_cast<size_t>(pixels.width * pixels.height);
-  if (!contains(bytes, at, count * static_cast<size_t>(planes))) return error("{}: the image ends before its {} x {} pixels do", path, pixels.width, pixels.height);
+  if (!contains(bytes, at, count * static_cast<size_t>(planes)))
+    return error("{}: the image ends before its {} x {} pixels do", path, pixels.width, pixels.height);
   pixels.rgb.resize(3 * count);
   for (size_t i = 0; i < 3 * count; ++i) pixels.rgb[i] = static_cast<uint8_t>(bytes[at + (planes == 3 ? i : i / 3)]);
   return pixels;
@@ -128,7 +132,8 @@ Result<Pixels> read_ppm(Bytes bytes, const std::string& path) {
 
 bool ends_with(const std::string& path, std::string_view end) {
   if (path.size() < end.size()) return false;
-  return std::equal(end.rbegin(), end.rend(), path.rbegin(), [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
+  return std::equal(end.rbegin(), end.rend(), path.rbegin(),
+                    [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
 }
 
 }  // namespace
@@ -149,7 +154,8 @@ Result<Tensor> read_image(Bytes bytes, const std::string& path, int64_t channels
   for (size_t i = 0; i < count; ++i) {
     auto channel = [&](size_t c) { return static_cast<float>(pixels.rgb[3 * i + c]) / 255.0f; };
     if (channels == 1) {
-      to[i] = 0.299f * channel(0) + 0.587f * channel(1) + 0.114f * channel(2);  // ITU-R BT.601 luma, as PIL's convert("L")
+      to[i] =
+          0.299f * channel(0) + 0.587f * channel(1) + 0.114f * channel(2);  // ITU-R BT.601 luma, as PIL's convert("L")
     } else {
       for (size_t c = 0; c < 3; ++c) to[c * count + i] = channel(c);
     }

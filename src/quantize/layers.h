@@ -9,7 +9,8 @@ inline bool is_layer(Op op) { return op == Op::Conv || op == Op::ConvTranspose |
 
 // Which output channel and which input channel an element of the weights belongs to.
 struct WeightIndex {
-  WeightIndex(const Node& node, const Shape& weight) : transposed(node.op == Op::ConvTranspose), groups(node.integer(Key::Groups, 1)) {
+  WeightIndex(const Node& node, const Shape& weight)
+      : transposed(node.op == Op::ConvTranspose), groups(node.integer(Key::Groups, 1)) {
     kernel = 1;
     for (size_t d = 2; d < weight.size(); ++d) kernel *= weight[d];
     rows = weight[0];

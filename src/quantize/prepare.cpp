@@ -23,7 +23,8 @@ ValueId make_constant(Rewriter& rw, Shape shape, std::span<const float> values, 
   return rw.constant({DType::F32, std::move(shape), {}}, Buffer(bytes.begin(), bytes.end()), name);
 }
 
-// batch_norm(x) that found no layer to fold into  ->  depthwise 1x1 conv: one rounding, and one multiplication per element
+// batch_norm(x) that found no layer to fold into  ->  depthwise 1x1 conv: one rounding, and one multiplication per
+// element
 bool batch_norm_to_conv(Rewriter& rw, Node& n) {
   if (!plain_floats(rw, n)) return false;
   for (size_t i = 1; i < 5; ++i)
@@ -44,8 +45,14 @@ bool batch_norm_to_conv(Rewriter& rw, Node& n) {
   if (shape.size() == 2) x = rw.make(Op::Reshape, {x}, {{Key::Shape, Ints{shape[0], channels, 1}}});
   Shape kernel(spatial + 2, 1);
   kernel[0] = channels;
-  Attrs attrs{{Key::Stride, Ints(spatial, 1)}, {Key::Padding, Ints(2 * spatial, 0)}, {Key::Dilation, Ints(spatial, 1)}, {Key::Groups, channels}};
-  ValueId result = rw.make(Op::Conv, {x, make_constant(rw, kernel, gain, n.name + "_gain"), make_constant(rw, {channels}, offset, n.name + "_offset")}, attrs);
+  Attrs attrs{{Key::Stride, Ints(spatial, 1)},
+              {Key::Padding, Ints(2 * spatial, 0)},
+              {Key::Dilation, Ints(spatial, 1)},
+              {Key::Groups, channels}};
+  ValueId result = rw.make(
+      Op::Conv,
+      {x, make_constant(rw, kernel, gain, n.name + "_gain"), make_constant(rw, {channels}, offset, n.name + "_offset")},
+      attrs);
   if (shape.size() == 2) result = rw.make(Op::Reshape, {result}, {{Key::Shape, Ints(shape)}});
   rw.replace(n, result);
   return true;
@@ -54,7 +61,8 @@ bool batch_norm_to_conv(Rewriter& rw, Node& n) {
 // clamp(conv(x))  ->  conv(x) with act_min, act_max, for convs that batch_norm_to_conv made
 bool fuse_clamp_into_conv(Rewriter& rw, Node& n) {
   Node* conv = rw.producer(n, 0, Op::Conv);
-  if (!conv || !plain_floats(rw, n) || !rw.used_once(n.inputs[0]) || conv->has(Key::ActMin) || conv->has(Key::ActMax)) return false;
+  if (!conv || !plain_floats(rw, n) || !rw.used_once(n.inputs[0]) || conv->has(Key::ActMin) || conv->has(Key::ActMax))
+    return false;
   if (n.has(Key::Min)) rw.set_attr(*conv, Key::ActMin, n.real(Key::Min));
   if (n.has(Key::Max)) rw.set_attr(*conv, Key::ActMax, n.real(Key::Max));
   rw.replace(n, conv->outputs[0]);
@@ -100,7 +108,8 @@ bool mask_to_booleans(Rewriter& rw, Node& n) {
     if (x != 0.0f && !(x <= 2 * kMaskedBelow)) return false;
     allowed.push_back(std::byte{x == 0.0f});
   }
-  rw.set_input(n, 3, rw.constant({DType::Bool, mask.shape, {}}, std::move(allowed), rw.value(n.inputs[3]).name + "_allowed"));
+  rw.set_input(n, 3,
+               rw.constant({DType::Bool, mask.shape, {}}, std::move(allowed), rw.value(n.inputs[3]).name + "_allowed"));
   return true;
 }
 

@@ -1,5 +1,5 @@
-// What is rewritten in float before ranges are measured, each exact up to float rounding: forms that quantize better or that later rooms
-// have an integer form for.
+// What is rewritten in float before ranges are measured, each exact up to float rounding: forms that quantize better or
+// that later rooms have an integer form for.
 #pragma once
 
 #include <span>

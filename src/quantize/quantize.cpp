@@ -35,7 +35,8 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
       TRY_ASSIGN(measured, calibrate(graph, samples));
     }
   }
-  Assignment assignment{.options = options, .raised = {}, .values = &report.values, .bias_corrected = &report.bias_corrected};
+  Assignment assignment{
+      .options = options, .raised = {}, .values = &report.values, .bias_corrected = &report.bias_corrected};
   if (options.min_sqnr) {
     TRY_ASSIGN(assignment.raised, search_precision(graph, measured, samples, options, report));
   }

@@ -1,6 +1,7 @@
-// Post-training quantization: a float graph and samples become the same graph on quantized types. Ranges are measured by executing the
-// graph in float; an op's policy (ops/ops.h) says how its result gets its type; data movement shares its input's. Quantize and
-// dequantize nodes stand only where floats and integers meet. The result is the same for any number of threads.
+// Post-training quantization: a float graph and samples become the same graph on quantized types. Ranges are measured
+// by executing the graph in float; an op's policy (ops/ops.h) says how its result gets its type; data movement shares
+// its input's. Quantize and dequantize nodes stand only where floats and integers meet. The result is the same for any
+// number of threads.
 #pragma once
 
 #include <functional>
@@ -18,9 +19,10 @@ namespace swoop {
 // -- samples
 
 struct Samples {
-  std::vector<std::vector<Tensor>> inputs;  // per sample, one tensor per input of the graph; state inputs hold their initial value
-  std::string source;                       // the path, or random:SEED
-  bool random = false;                      // made up: whatever is quantized with them is uncalibrated
+  std::vector<std::vector<Tensor>>
+      inputs;           // per sample, one tensor per input of the graph; state inputs hold their initial value
+  std::string source;   // the path, or random:SEED
+  bool random = false;  // made up: whatever is quantized with them is uncalibrated
 };
 
 struct SampleOptions {
@@ -28,8 +30,8 @@ struct SampleOptions {
   std::vector<double> std = {1.0};
 };
 
-// One .npz (an array per input; exactly the input's shape is one sample, one more leading axis that many), one .npy for a model with a
-// single input, a folder of such files or of images (.png, .jpg, .ppm), or random:SEED.
+// One .npz (an array per input; exactly the input's shape is one sample, one more leading axis that many), one .npy for
+// a model with a single input, a folder of such files or of images (.png, .jpg, .ppm), or random:SEED.
 Result<Samples> load_samples(const std::string& path, const Graph& graph, const SampleOptions& options = {});
 
 // -- what the user may ask for
@@ -41,71 +43,76 @@ std::string_view name_of(Method method);        // minmax, percentile, histogram
 Result<Precision> parse_precision(std::string_view text);
 Result<Method> parse_method(std::string_view text);
 
-// A rule for some nodes. Of the rules that fit a node, those for nodes win over those for ops, those over modules; among equals the last.
+// A rule for some nodes. Of the rules that fit a node, those for nodes win over those for ops, those over modules;
+// among equals the last.
 struct Scope {
   enum class Kind : uint8_t { Module, Op, Node };
   Kind kind = Kind::Module;
-  std::string pattern;  // a glob: of the module path (and all below it), of the core op's name or a unary's function, of the node's name
+  std::string pattern;  // a glob: of the module path (and all below it), of the core op's name or a unary's function,
+                        // of the node's name
   std::optional<Precision> precision;
   std::optional<Method> method;
 };
 
 struct QuantizeOptions {
   Precision precision = Precision::Int8;
-  Method method = Method::Mse;              // measured best over the zoo: docs/decisions.md
-  double percentile = 99.99;                // of Method::Percentile, on each side
-  int weight_bits = 8;                      // 8 or 4
-  bool per_channel = true;                  // weights: a scale per output channel, or one
-  bool correct_bias = true;                 // the mean error of rounded weights is taken off the bias
-  bool equalize = false;                    // channels of consecutive layers are brought to like ranges first
+  Method method = Method::Mse;  // measured best over the zoo: docs/decisions.md
+  double percentile = 99.99;    // of Method::Percentile, on each side
+  int weight_bits = 8;          // 8 or 4
+  bool per_channel = true;      // weights: a scale per output channel, or one
+  bool correct_bias = true;     // the mean error of rounded weights is taken off the bias
+  bool equalize = false;        // channels of consecutive layers are brought to like ranges first
   std::vector<Scope> scopes;
-  std::vector<std::string> keep_float;      // globs on node names and module paths
-  std::optional<double> min_sqnr;           // dB; layers are raised to int16 until it is met
-  // Cost of a quantized graph in any unit (NPU cycles, say); absent: multiply-accumulates and elements moved, 16-bit ones twice.
+  std::vector<std::string> keep_float;  // globs on node names and module paths
+  std::optional<double> min_sqnr;       // dB; layers are raised to int16 until it is met
+  // Cost of a quantized graph in any unit (NPU cycles, say); absent: multiply-accumulates and elements moved, 16-bit
+  // ones twice.
   std::function<double(const Graph&)> cost;
   // Whether a node's result may be raised to int16; absent: always.
   std::function<bool(const Graph&, const Node&)> may_raise;
 };
 
-// Fills precision, method, ..., scopes and keep_float from TOML text; what the file does not say stays. `path` is for messages.
+// Fills precision, method, ..., scopes and keep_float from TOML text; what the file does not say stays. `path` is for
+// messages.
 Result<void> read_quantize_config(std::string_view text, const std::string& path, QuantizeOptions& options);
 
 // -- what comes of it
 
 struct ValueReport {
-  std::string name;        // of the value
-  std::string node;        // that computes it; empty for inputs
+  std::string name;  // of the value
+  std::string node;  // that computes it; empty for inputs
   std::string op;
-  std::string source;      // "net.py:31"
-  std::string type;        // "i8 q(0.1, -3)"
-  double min = 0;          // measured
+  std::string source;  // "net.py:31"
+  std::string type;    // "i8 q(0.1, -3)"
+  double min = 0;      // measured
   double max = 0;
-  double clipped = 0;      // share of the samples' elements outside the type's range
+  double clipped = 0;  // share of the samples' elements outside the type's range
 };
 
 struct RaisedLayer {
   std::string name;
   std::string op;
   std::string source;
-  double gain_db = 0;      // measured alone
-  double cost = 0;         // added, in units of the cost function
+  double gain_db = 0;  // measured alone
+  double cost = 0;     // added, in units of the cost function
 };
 
 struct QuantizeReport {
   size_t samples = 0;
-  bool uncalibrated = false;           // random samples
+  bool uncalibrated = false;  // random samples
   Method method = Method::Mse;
-  std::vector<ValueReport> values;     // in execution order
-  size_t equalized = 0;                // pairs of layers
-  size_t bias_corrected = 0;           // layers
-  std::vector<RaisedLayer> raised;     // by --min-sqnr, in the order they were raised
+  std::vector<ValueReport> values;  // in execution order
+  size_t equalized = 0;             // pairs of layers
+  size_t bias_corrected = 0;        // layers
+  std::vector<RaisedLayer> raised;  // by --min-sqnr, in the order they were raised
   std::optional<double> wanted_sqnr;
-  std::optional<double> sqnr_db;       // reached on the samples, where it was measured
+  std::optional<double> sqnr_db;  // reached on the samples, where it was measured
   double cost_before = 0;
   double cost_after = 0;
 };
 
-// Types for all that is float. Samples must fit the graph (load_samples sees to it). Constants of the result are the graph's own.
+// Types for all that is float. Samples must fit the graph (load_samples sees to it). Constants of the result are the
+// graph's own.
 Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const QuantizeOptions& options = {});
 std::string to_text(const QuantizeReport& report);
 
@@ -118,21 +125,21 @@ bool needs_quantization(const Graph& graph);
 double sqnr_db(std::span<const Tensor> reference, std::span<const Tensor> actual);
 
 struct LayerAccuracy {
-  std::string name;        // of the value
+  std::string name;  // of the value
   std::string node;
   std::string op;
-  std::string source;      // "net.py:31"
+  std::string source;  // "net.py:31"
   std::string type;
-  double sqnr_db = 0;      // of its value in the quantized graph, with all that went wrong before it
-  double own_db = 0;       // of this layer alone, its operands being exact
-  double clipped = 0;      // share of float elements outside the type's range
+  double sqnr_db = 0;  // of its value in the quantized graph, with all that went wrong before it
+  double own_db = 0;   // of this layer alone, its operands being exact
+  double clipped = 0;  // share of float elements outside the type's range
 };
 
 struct AccuracyReport {
   size_t samples = 0;
   bool uncalibrated = false;
-  double sqnr_db = 0;               // of the outputs, mean over the samples
-  std::vector<double> output_db;    // per output
+  double sqnr_db = 0;                 // of the outputs, mean over the samples
+  std::vector<double> output_db;      // per output
   std::vector<LayerAccuracy> layers;  // worst own_db first
 };
 

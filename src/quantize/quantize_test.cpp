@@ -19,7 +19,9 @@ struct Net {
   Graph graph;
   std::mt19937 random{1};
 
-  ValueId input(Shape shape, std::string name = "x") { return graph.add_input(floats(std::move(shape)), name, {Port::Role::User, name, {}}); }
+  ValueId input(Shape shape, std::string name = "x") {
+    return graph.add_input(floats(std::move(shape)), name, {Port::Role::User, name, {}});
+  }
   ValueId constant(Shape shape, std::vector<float> values, std::string name = "c") {
     Bytes bytes = std::as_bytes(std::span(values));
     return graph.add_constant(floats(std::move(shape)), graph.store(Buffer(bytes.begin(), bytes.end())), name);
@@ -38,10 +40,14 @@ struct Net {
     return made.outputs[0];
   }
   ValueId conv(ValueId x, int64_t outputs, std::string name, Attrs more = {}) {
-    Attrs attrs{{Key::Stride, Ints{1, 1}}, {Key::Padding, Ints{1, 1, 1, 1}}, {Key::Dilation, Ints{1, 1}}, {Key::Groups, int64_t{1}}};
+    Attrs attrs{{Key::Stride, Ints{1, 1}},
+                {Key::Padding, Ints{1, 1, 1, 1}},
+                {Key::Dilation, Ints{1, 1}},
+                {Key::Groups, int64_t{1}}};
     for (const auto& [key, value] : more) attrs.set(key, value);
     int64_t channels = graph.type(x).shape[1];
-    return node(Op::Conv, {x, noise({outputs, channels, 3, 3}, 0.3f), noise({outputs}, 0.1f, "b")}, attrs, std::move(name));
+    return node(Op::Conv, {x, noise({outputs, channels, 3, 3}, 0.3f), noise({outputs}, 0.1f, "b")}, attrs,
+                std::move(name));
   }
   ValueId unary(ValueId x, std::string fn) { return node(Op::Unary, {x}, {{Key::Fn, fn}}, fn); }
 
@@ -111,7 +117,8 @@ TEST(Quantize, conv_gets_quantized_operands_and_borders) {
   EXPECT_EQ(w.quant->axis, 0);
   EXPECT_EQ(w.quant->qmin, -127);
   EXPECT_EQ(b.dtype, DType::I32);
-  for (size_t c = 0; c < 4; ++c) EXPECT_EQ(b.quant->scale[c], static_cast<double>(static_cast<float>(x.scale() * w.quant->scale[c])));
+  for (size_t c = 0; c < 4; ++c)
+    EXPECT_EQ(b.quant->scale[c], static_cast<double>(static_cast<float>(x.scale() * w.quant->scale[c])));
 }
 
 TEST(Quantize, relu_uses_all_codes_and_zero_is_exact) {
@@ -157,21 +164,33 @@ TEST(Quantize, every_movement_shares_its_operands_type) {
   std::vector<ValueId> results = {
       net.node(Op::Reshape, {x}, {{Key::Shape, Ints{4, 48}}}, "m"),
       net.node(Op::Transpose, {x}, {{Key::Perm, Ints{0, 2, 3, 1}}}, "m"),
-      net.node(Op::Slice, {x}, {{Key::Axis, int64_t{1}}, {Key::Start, int64_t{0}}, {Key::End, int64_t{2}}, {Key::Step, int64_t{1}}}, "m"),
-      net.node(Op::Pad, {x}, {{Key::Padding, Ints{0, 0, 0, 0, 1, 1, 1, 1}}, {Key::Mode, std::string("constant")}, {Key::Value, 0.0}}, "m"),
+      net.node(Op::Slice, {x},
+               {{Key::Axis, int64_t{1}}, {Key::Start, int64_t{0}}, {Key::End, int64_t{2}}, {Key::Step, int64_t{1}}},
+               "m"),
+      net.node(Op::Pad, {x},
+               {{Key::Padding, Ints{0, 0, 0, 0, 1, 1, 1, 1}}, {Key::Mode, std::string("constant")}, {Key::Value, 0.0}},
+               "m"),
       net.node(Op::Repeat, {x}, {{Key::Multiples, Ints{2, 1, 1, 1}}}, "m"),
       net.node(Op::Flip, {x}, {{Key::Axes, Ints{3}}}, "m"),
       net.node(Op::ReduceMax, {x}, {{Key::Axes, Ints{3}}, {Key::Keepdim, true}}, "m"),
-      net.node(Op::MaxPool, {x}, {{Key::Kernel, Ints{2, 2}}, {Key::Stride, Ints{2, 2}}, {Key::Padding, Ints{0, 0, 0, 0}}, {Key::Dilation, Ints{1, 1}}}, "m")};
+      net.node(Op::MaxPool, {x},
+               {{Key::Kernel, Ints{2, 2}},
+                {Key::Stride, Ints{2, 2}},
+                {Key::Padding, Ints{0, 0, 0, 0}},
+                {Key::Dilation, Ints{1, 1}}},
+               "m")};
   for (ValueId result : results) net.graph.add_output(result);
   run(net, net.samples());
-  for (ValueId result : results) EXPECT_EQ(net.graph.type(result).quant, net.graph.type(x).quant) << net.graph.value(result).name;
+  for (ValueId result : results)
+    EXPECT_EQ(net.graph.type(result).quant, net.graph.type(x).quant) << net.graph.value(result).name;
 }
 
 TEST(Quantize, a_pad_value_outside_the_data_is_representable) {
   Net net;
   ValueId x = net.unary(net.input({1, 1, 8, 8}), "sigmoid");
-  net.graph.add_output(net.node(Op::Pad, {x}, {{Key::Padding, Ints{0, 0, 0, 0, 1, 1, 1, 1}}, {Key::Mode, std::string("constant")}, {Key::Value, -5.0}}, "pad"));
+  net.graph.add_output(net.node(
+      Op::Pad, {x},
+      {{Key::Padding, Ints{0, 0, 0, 0, 1, 1, 1, 1}}, {Key::Mode, std::string("constant")}, {Key::Value, -5.0}}, "pad"));
   Outcome outcome = run(net, net.samples());
   EXPECT_NEAR(outcome.outputs[0][0].as<float>()[0], -5.0f, 0.03f);
 }
@@ -179,7 +198,8 @@ TEST(Quantize, a_pad_value_outside_the_data_is_representable) {
 // Peer: mean = sum * quantized(1/N) drifted to zero over large planes.
 TEST(Quantize, mean_over_a_large_plane_does_not_drift) {
   Net net;
-  net.graph.add_output(net.node(Op::Mean, {net.input({1, 2, 224, 224})}, {{Key::Axes, Ints{2, 3}}, {Key::Keepdim, false}}, "mean"));
+  net.graph.add_output(
+      net.node(Op::Mean, {net.input({1, 2, 224, 224})}, {{Key::Axes, Ints{2, 3}}, {Key::Keepdim, false}}, "mean"));
   Outcome outcome = run(net, net.samples(2, 1, 0.5f));
   EXPECT_GT(outcome.db, 40);
 }
@@ -216,7 +236,8 @@ TEST(Quantize, attention_masks_of_zero_and_infinity_become_booleans) {
   for (size_t i = 0; i < 8; ++i)
     for (size_t j = i + 1; j < 8; ++j) mask[i * 8 + j] = -INFINITY;
   ValueId q = net.input({1, 2, 8, 4}, "q"), k = net.input({1, 2, 8, 4}, "k"), v = net.input({1, 2, 8, 4}, "v");
-  net.graph.add_output(net.node(Op::Attention, {q, k, v, net.constant({8, 8}, mask, "mask")}, {{Key::Scale, 0.5}, {Key::Causal, false}}, "attention"));
+  net.graph.add_output(net.node(Op::Attention, {q, k, v, net.constant({8, 8}, mask, "mask")},
+                                {{Key::Scale, 0.5}, {Key::Causal, false}}, "attention"));
   Outcome outcome = run(net, net.samples());
   EXPECT_GT(outcome.db, 35);
   const Node& node = *net.graph.producer(net.graph.producer(net.graph.outputs()[0])->inputs[0]);
@@ -228,12 +249,14 @@ TEST(Quantize, attention_masks_of_zero_and_infinity_become_booleans) {
   EXPECT_LT(inner[1], 20) << "unmasked, scaled scores";
 }
 
-// Peer: eps became a code of 2^-16 steps. Here the composite stays whole, keeps eps in real numbers and says which variances occur.
+// Peer: eps became a code of 2^-16 steps. Here the composite stays whole, keeps eps in real numbers and says which
+// variances occur.
 TEST(Quantize, layer_norm_keeps_eps_and_measures_its_variance) {
   Net net;
   ValueId x = net.input({1, 20, 32});
   Attrs attrs{{Key::Axis, int64_t{2}}, {Key::Eps, 1e-5}};
-  net.graph.add_output(net.node(Op::LayerNorm, {x, net.noise({32}, 1, "gamma"), net.noise({32}, 1, "beta")}, attrs, "norm"));
+  net.graph.add_output(
+      net.node(Op::LayerNorm, {x, net.noise({32}, 1, "gamma"), net.noise({32}, 1, "beta")}, attrs, "norm"));
   Outcome outcome = run(net, net.samples(4, 0.1f));
   EXPECT_GT(outcome.db, 36);
   const Node& node = *net.graph.producer(net.graph.producer(net.graph.outputs()[0])->inputs[0]);
@@ -289,7 +312,9 @@ TEST(Quantize, a_lone_batch_norm_becomes_a_depthwise_conv_with_its_clamp) {
   for (Shape shape : {Shape{1, 6, 5, 5}, Shape{4, 6}, Shape{1, 6, 9}}) {
     Net net;
     ValueId x = net.unary(net.input(shape), "tanh");
-    ValueId norm = net.node(Op::BatchNorm, {x, net.noise({6}), net.noise({6}), net.noise({6}), net.constant({6}, {1, 2, 3, 4, 5, 6})}, {{Key::Eps, 1e-3}}, "norm");
+    ValueId norm = net.node(Op::BatchNorm,
+                            {x, net.noise({6}), net.noise({6}), net.noise({6}), net.constant({6}, {1, 2, 3, 4, 5, 6})},
+                            {{Key::Eps, 1e-3}}, "norm");
     net.graph.add_output(net.node(Op::Clamp, {norm}, {{Key::Min, 0.0}}, "relu"));
     Outcome outcome = run(net, net.samples());
     EXPECT_EQ(net.graph.op_count(Op::BatchNorm), 0u);
@@ -303,7 +328,8 @@ TEST(Quantize, a_large_bias_on_tiny_weights_does_not_saturate) {
   Net net;
   ValueId x = net.input({1, 4});
   std::vector<float> weights = {1, 1, 1, 1, 0, 0, 0, 0, 1e-9f, 0, 0, 0};
-  net.graph.add_output(net.node(Op::Linear, {x, net.constant({3, 4}, weights, "w"), net.constant({3}, {0, 7, -9}, "b")}, {}, "y"));
+  net.graph.add_output(
+      net.node(Op::Linear, {x, net.constant({3, 4}, weights, "w"), net.constant({3}, {0, 7, -9}, "b")}, {}, "y"));
   Outcome outcome = run(net, net.samples());
   EXPECT_NEAR(outcome.outputs[0][0].as<float>()[1], 7, 0.1);
   EXPECT_NEAR(outcome.outputs[0][0].as<float>()[2], -9, 0.1);
@@ -372,7 +398,10 @@ TEST(Quantize, equalisation_is_exact_in_float_and_helps_uneven_channels) {
     std::vector<float> weights(8 * 4, 0.0f);
     for (size_t o = 0; o < 8; ++o)
       for (size_t i = 0; i < 4; ++i) weights[o * 4 + i] = (o == 0 ? 100.0f : 1.0f) * (i == o % 4 ? 1.0f : 0.2f);
-    Attrs attrs{{Key::Stride, Ints{1, 1}}, {Key::Padding, Ints{0, 0, 0, 0}}, {Key::Dilation, Ints{1, 1}}, {Key::Groups, int64_t{1}}};
+    Attrs attrs{{Key::Stride, Ints{1, 1}},
+                {Key::Padding, Ints{0, 0, 0, 0}},
+                {Key::Dilation, Ints{1, 1}},
+                {Key::Groups, int64_t{1}}};
     Attrs relu = attrs;
     relu.set(Key::ActMin, 0.0);
     ValueId y = net.node(Op::Conv, {x, net.constant({8, 4, 1, 1}, weights, "w"), kNone}, relu, "y");
@@ -434,7 +463,8 @@ TEST(Quantize, nan_is_an_error_that_names_the_place) {
   Result<QuantizeReport> report = quantize(net.graph, net.samples());
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().message,
-            "log: unary gives NaN on the calibration samples; the float model itself does, so look at its inputs and weights first");
+            "log: unary gives NaN on the calibration samples; the float model itself does, so look at its inputs and "
+            "weights first");
 }
 
 TEST(Quantize, needs_samples) {
@@ -466,7 +496,8 @@ TEST(Accuracy, lists_the_worst_layer_first) {
   Net net;
   ValueId x = net.input({1, 4, 8, 8});
   ValueId wide = net.node(Op::Mul, {x, net.constant({4, 1, 1}, {1000, 1, 1, 1})}, {}, "wide");
-  net.graph.add_output(net.conv(net.node(Op::Mul, {wide, net.constant({4, 1, 1}, {0.001f, 1, 1, 1})}, {}, "back"), 4, "conv"));
+  net.graph.add_output(
+      net.conv(net.node(Op::Mul, {wide, net.constant({4, 1, 1}, {0.001f, 1, 1, 1})}, {}, "back"), 4, "conv"));
   Samples samples = net.samples();
   Graph reference = clone(net.graph);
   ASSERT_TRUE(quantize(net.graph, samples));
@@ -504,7 +535,10 @@ TEST(Quantize, random_graphs_stay_close_to_float) {
         }
         case 6: values.push_back(net.node(Op::Softmax, {x}, {{Key::Axis, int64_t{3}}}, name)); break;
         case 7: values.push_back(net.node(Op::Maximum, {x, y}, {}, name)); break;
-        default: values.push_back(net.node(Op::LayerNorm, {x, net.noise({8}, 1, "g"), net.noise({8}, 1, "b")}, {{Key::Axis, int64_t{3}}, {Key::Eps, 1e-5}}, name)); break;
+        default:
+          values.push_back(net.node(Op::LayerNorm, {x, net.noise({8}, 1, "g"), net.noise({8}, 1, "b")},
+                                    {{Key::Axis, int64_t{3}}, {Key::Eps, 1e-5}}, name));
+          break;
       }
     }
     net.graph.add_output(values.back());

@@ -20,7 +20,8 @@ Range choose_range(const Statistics& statistics, Method method, double percentil
 // The search of PyTorch's HistogramObserver: bounds are moved inwards while the expected square error falls.
 Range histogram_range(const Statistics& statistics, int levels);
 
-// Int8: affine over -128..127 with zero exactly representable. Int16: symmetric, zero point 0. Scales hold float32 values.
+// Int8: affine over -128..127 with zero exactly representable. Int16: symmetric, zero point 0. Scales hold float32
+// values.
 Type activation_type(Precision precision, Shape shape, Range range);
 
 // What the codes of a per-tensor type can stand for.

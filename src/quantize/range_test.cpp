@@ -71,7 +71,8 @@ TEST(Range, zero_is_always_a_code) {
   EXPECT_EQ(activation_type(Precision::Int16, {1}, {-3, 6}).zero_point(), 0);
 }
 
-// The figures are those of torchao's HistogramObserver (2048 bins, 256 levels) for these bins; test/test_quantize.py compares more.
+// The figures are those of torchao's HistogramObserver (2048 bins, 256 levels) for these bins; test/test_quantize.py
+// compares more.
 TEST(Range, histogram_search_clips_a_far_outlier) {
   Statistics s;
   std::vector<float> x = normal(200000, 2);
@@ -114,7 +115,8 @@ TEST(Scope, nodes_win_over_ops_and_ops_over_modules) {
   Node& node = graph.add_node(Op::Unary, {x}, {{DType::F32, {1}, {}}}, {{Key::Fn, std::string("tanh")}}, loc, "tanh_7");
   QuantizeOptions options;
   EXPECT_EQ(choose(graph, node, options).precision, Precision::Int8);
-  options.scopes = {{Scope::Kind::Node, "tanh_7", Precision::Int8, {}}, {Scope::Kind::Module, "encoder", Precision::Int16, Method::MinMax}};
+  options.scopes = {{Scope::Kind::Node, "tanh_7", Precision::Int8, {}},
+                    {Scope::Kind::Module, "encoder", Precision::Int16, Method::MinMax}};
   EXPECT_EQ(choose(graph, node, options).precision, Precision::Int8);
   EXPECT_EQ(choose(graph, node, options).method, Method::MinMax);
   options.scopes.erase(options.scopes.begin());
@@ -170,14 +172,18 @@ precision = "float"
 
 TEST(Config, a_sentence_with_its_line_for_each_fault) {
   EXPECT_EQ(config_fault("\nprecision = int8"), "q.toml:2: \"int8\" is no value; strings stand in quotes");
-  EXPECT_EQ(config_fault("precision = \"int9\""), "q.toml:1: precision \"int9\" is not known; it is int8, int16 or float");
+  EXPECT_EQ(config_fault("precision = \"int9\""),
+            "q.toml:1: precision \"int9\" is not known; it is int8, int16 or float");
   EXPECT_EQ(config_fault("method = 3"), "q.toml:1: method takes a string");
-  EXPECT_EQ(config_fault("[[layer]]"), "q.toml:1: [[layer]] is not known; the tables are [[module]], [[op]] and [[node]]");
+  EXPECT_EQ(config_fault("[[layer]]"),
+            "q.toml:1: [[layer]] is not known; the tables are [[module]], [[op]] and [[node]]");
   EXPECT_EQ(config_fault("[[op]]\nname = \"conv\""), "q.toml:2: the table for conv says neither precision nor method");
   EXPECT_EQ(config_fault("[[op]]\nprecision = \"int8\""), "q.toml:2: the table above this line has no name");
-  EXPECT_EQ(config_fault("[[op]]\ncolour = \"int8\""), "q.toml:2: colour is not known here; a table has name, precision and method");
+  EXPECT_EQ(config_fault("[[op]]\ncolour = \"int8\""),
+            "q.toml:2: colour is not known here; a table has name, precision and method");
   EXPECT_EQ(config_fault("bits = 3"),
-            "q.toml:1: bits is not known; the keys are precision, method, percentile, weight_bits, per_channel, correct_bias, equalize, keep_float and min_sqnr");
+            "q.toml:1: bits is not known; the keys are precision, method, percentile, weight_bits, per_channel, "
+            "correct_bias, equalize, keep_float and min_sqnr");
   EXPECT_EQ(config_fault("weight_bits = 5"), "q.toml:1: weight_bits is 8 or 4");
   EXPECT_EQ(config_fault("percentile = 3"), "q.toml:1: percentile lies above 50 and goes to 100");
   EXPECT_EQ(config_fault("keep_float = [\"a\" \"b\"]"), "q.toml:1: a comma or ] is missing in an array");

@@ -3,22 +3,26 @@
 namespace swoop {
 
 std::string to_text(const QuantizeReport& report) {
-  std::string text = fmt::format("quantized with {} sample{}, method {}{}\n", report.samples, report.samples == 1 ? "" : "s", name_of(report.method),
-                                 report.uncalibrated ? "; UNCALIBRATED: the samples are random, so are the ranges" : "");
+  std::string text = fmt::format(
+      "quantized with {} sample{}, method {}{}\n", report.samples, report.samples == 1 ? "" : "s",
+      name_of(report.method), report.uncalibrated ? "; UNCALIBRATED: the samples are random, so are the ranges" : "");
   if (report.equalized) text += fmt::format("{} pairs of layers equalized\n", report.equalized);
   if (report.bias_corrected) text += fmt::format("{} biases corrected\n", report.bias_corrected);
   if (report.wanted_sqnr) {
     bool met = *report.sqnr_db >= *report.wanted_sqnr;
-    text += fmt::format("{:.1f} dB wanted, {:.1f} dB {} with {} layer{} at int16; cost {:.4g} -> {:.4g}\n", *report.wanted_sqnr, *report.sqnr_db,
-                        met ? "reached" : "is as far as it goes", report.raised.size(), report.raised.size() == 1 ? "" : "s", report.cost_before,
-                        report.cost_after);
+    text +=
+        fmt::format("{:.1f} dB wanted, {:.1f} dB {} with {} layer{} at int16; cost {:.4g} -> {:.4g}\n",
+                    *report.wanted_sqnr, *report.sqnr_db, met ? "reached" : "is as far as it goes",
+                    report.raised.size(), report.raised.size() == 1 ? "" : "s", report.cost_before, report.cost_after);
     for (const RaisedLayer& layer : report.raised)
-      text += fmt::format("  int16: {:<30} {:<16} {:<22} {:+.2f} dB alone, cost {:+.4g}\n", layer.name, layer.op, layer.source, layer.gain_db, layer.cost);
+      text += fmt::format("  int16: {:<30} {:<16} {:<22} {:+.2f} dB alone, cost {:+.4g}\n", layer.name, layer.op,
+                          layer.source, layer.gain_db, layer.cost);
   }
-  text += fmt::format("{:<34} {:<16} {:<22} {:>12} {:>12} {:>9}  {}\n", "value", "op", "source", "min", "max", "clipped", "type");
+  text += fmt::format("{:<34} {:<16} {:<22} {:>12} {:>12} {:>9}  {}\n", "value", "op", "source", "min", "max",
+                      "clipped", "type");
   for (const ValueReport& value : report.values)
-    text += fmt::format("{:<34} {:<16} {:<22} {:>12.5g} {:>12.5g} {:>8.3f}%  {}\n", value.name, value.op, value.source, value.min, value.max, 100 * value.clipped,
-                        value.type);
+    text += fmt::format("{:<34} {:<16} {:<22} {:>12.5g} {:>12.5g} {:>8.3f}%  {}\n", value.name, value.op, value.source,
+                        value.min, value.max, 100 * value.clipped, value.type);
   return text;
 }
 

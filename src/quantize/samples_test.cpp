@@ -78,11 +78,14 @@ TEST_F(SamplesTest, random_samples_are_marked_and_repeatable) {
 }
 
 TEST_F(SamplesTest, a_sentence_for_each_fault) {
-  EXPECT_EQ(fault(npz("name.npz", {{"y", array({1, 2}, {1, 2})}})), "name.npz: the model has no input named y; its inputs are x f32[1,2]");
+  EXPECT_EQ(fault(npz("name.npz", {{"y", array({1, 2}, {1, 2})}})),
+            "name.npz: the model has no input named y; its inputs are x f32[1,2]");
   EXPECT_EQ(fault(npz("shape.npz", {{"x", array({3, 2}, {1, 2, 3, 4, 5, 6})}})),
             "shape.npz: x has shape [3,2]; the input takes [1,2], or [N,...] of it for N samples");
-  EXPECT_EQ(fault(npz("nan.npz", {{"x", array({2, 1, 2}, {1, 2, 3, NAN})}})), "nan.npz: x has NaN at element 1 of sample 1; calibration needs finite numbers");
-  EXPECT_EQ(fault(npz("inf.npz", {{"x", array({1, 2}, {1, INFINITY})}})), "inf.npz: x has an infinity at element 1 of sample 0; calibration needs finite numbers");
+  EXPECT_EQ(fault(npz("nan.npz", {{"x", array({2, 1, 2}, {1, 2, 3, NAN})}})),
+            "nan.npz: x has NaN at element 1 of sample 1; calibration needs finite numbers");
+  EXPECT_EQ(fault(npz("inf.npz", {{"x", array({1, 2}, {1, INFINITY})}})),
+            "inf.npz: x has an infinity at element 1 of sample 0; calibration needs finite numbers");
   EXPECT_EQ(fault(npz("none.npz", {{"x", array({0, 1, 2}, {})}})), "none.npz: x holds no samples");
   EXPECT_EQ(fault(npz("empty.npz", {})), "empty.npz: there are no arrays in this file");
   NpyArray integers{"<i8", {1, 2}, Buffer(16)};
@@ -90,11 +93,14 @@ TEST_F(SamplesTest, a_sentence_for_each_fault) {
   std::filesystem::create_directories(folder_ / "bare");
   EXPECT_EQ(fault(path("bare")), "bare: there are no .npz, .npy or image files in this folder");
   graph_.add_input({DType::I64, {3}, {}}, "ids", {Port::Role::User, "ids", {}});
-  EXPECT_EQ(fault(npz("lacks.npz", {{"x", array({1, 2}, {1, 2})}})), "lacks.npz: there is no array for input ids; the inputs are x f32[1,2], ids i64[3]");
+  EXPECT_EQ(fault(npz("lacks.npz", {{"x", array({1, 2}, {1, 2})}})),
+            "lacks.npz: there is no array for input ids; the inputs are x f32[1,2], ids i64[3]");
   ASSERT_TRUE(write_file(path("two.npy"), write_npy(array({1, 2}, {3, 4}))));
-  EXPECT_EQ(fault(path("two.npy")), "two.npy: the model has 2 inputs (x f32[1,2], ids i64[3]); give .npz files with an array for each");
+  EXPECT_EQ(fault(path("two.npy")),
+            "two.npy: the model has 2 inputs (x f32[1,2], ids i64[3]); give .npz files with an array for each");
   NpyArray ids{"<i8", {2, 3}, Buffer(48)};
-  EXPECT_EQ(fault(npz("counts.npz", {{"x", array({1, 2}, {1, 2})}, {"ids", ids}})), "counts.npz: x holds 1 samples and ids holds 2");
+  EXPECT_EQ(fault(npz("counts.npz", {{"x", array({1, 2}, {1, 2})}, {"ids", ids}})),
+            "counts.npz: x holds 1 samples and ids holds 2");
   EXPECT_NE(fault(path("absent.npz")), "");
 }
 
@@ -126,12 +132,14 @@ TEST_F(SamplesTest, reads_images_with_mean_and_std) {
   ASSERT_EQ(samples->inputs.size(), 2u);
   for (const std::vector<Tensor>& sample : samples->inputs) {
     EXPECT_NEAR(sample[0].as<float>()[0], -2.0f, 1e-6f);
-    EXPECT_NEAR(sample[0].as<float>()[1], (60 / 255.0f - 0.5f) / 0.25f, 1e-5f);   // the second pixel's red
-    EXPECT_NEAR(sample[0].as<float>()[4], (20 / 255.0f - 0.5f) / 0.25f, 1e-5f);   // the first pixel's green
+    EXPECT_NEAR(sample[0].as<float>()[1], (60 / 255.0f - 0.5f) / 0.25f, 1e-5f);  // the second pixel's red
+    EXPECT_NEAR(sample[0].as<float>()[4], (20 / 255.0f - 0.5f) / 0.25f, 1e-5f);  // the first pixel's green
   }
   graph_ = Graph();
   graph_.add_input({DType::F32, {1, 3, 4, 4}, {}}, "image", {Port::Role::User, "image", {}});
-  EXPECT_EQ(fault(path("a.ppm")), "a.ppm: the image is 2 x 2 (height x width); input image takes 4 x 4, so resize it as your own pipeline does");
+  EXPECT_EQ(
+      fault(path("a.ppm")),
+      "a.ppm: the image is 2 x 2 (height x width); input image takes 4 x 4, so resize it as your own pipeline does");
   ASSERT_TRUE(write_file(path("bad.png"), std::string_view("\x89PNG nonsense")));
   EXPECT_TRUE(fault(path("bad.png")).starts_with("bad.png: not a readable PNG image")) << fault(path("bad.png"));
   ASSERT_TRUE(write_file(path("bad.jpg"), std::string_view("nonsense")));

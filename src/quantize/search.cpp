@@ -9,16 +9,19 @@ namespace {
 constexpr size_t kSearchSamples = 4;  // a trial runs the whole graph on each
 
 struct Candidate {
-  std::string name;   // of the value, behind the path of its body
+  std::string name;  // of the value, behind the path of its body
   ValueId value;
-  double gain = 0;    // dB when raised alone
+  double gain = 0;  // dB when raised alone
   double cost = 0;
 };
 
 class Search {
  public:
   Search(const Graph& prepared, const Measured& measured, const Samples& samples, const QuantizeOptions& options)
-      : prepared_(prepared), measured_(measured), options_(options), samples_(samples.inputs.data(), std::min(kSearchSamples, samples.inputs.size())) {}
+      : prepared_(prepared),
+        measured_(measured),
+        options_(options),
+        samples_(samples.inputs.data(), std::min(kSearchSamples, samples.inputs.size())) {}
 
   Result<void> start() {
     for (const std::vector<Tensor>& sample : samples_) {
@@ -84,22 +87,25 @@ double estimate_cost(const Graph& graph) {
     double work = elements;
     if (node.op == Op::Conv || node.op == Op::Linear || node.op == Op::ConvTranspose) {
       const Shape& weight = graph.type(node.inputs[1]).shape;
-      double per_element = static_cast<double>(element_count(weight)) / static_cast<double>(std::max<int64_t>(1, weight[0]));
+      double per_element =
+          static_cast<double>(element_count(weight)) / static_cast<double>(std::max<int64_t>(1, weight[0]));
       if (node.op == Op::ConvTranspose) elements = static_cast<double>(element_count(graph.type(node.inputs[0]).shape));
       work = elements * per_element;
     } else if (node.op == Op::MatMul) {
       work = elements * static_cast<double>(graph.type(node.inputs[0]).shape.back());
     } else if (node.op == Op::Attention) {
-      work = 2 * elements * static_cast<double>(graph.type(node.inputs[1]).shape[graph.type(node.inputs[1]).shape.size() - 2]);
+      work = 2 * elements *
+             static_cast<double>(graph.type(node.inputs[1]).shape[graph.type(node.inputs[1]).shape.size() - 2]);
     }
-    bool wide = graph.type(node.outputs[0]).dtype == DType::I16 || (!node.inputs.empty() && node.inputs[0] != kNone && graph.type(node.inputs[0]).dtype == DType::I16);
+    bool wide = graph.type(node.outputs[0]).dtype == DType::I16 ||
+                (!node.inputs.empty() && node.inputs[0] != kNone && graph.type(node.inputs[0]).dtype == DType::I16);
     cost += wide ? 2 * work : work;
   }
   return cost;
 }
 
-Result<std::set<std::string>> search_precision(const Graph& prepared, const Measured& measured, const Samples& samples, const QuantizeOptions& options,
-                                               QuantizeReport& report) {
+Result<std::set<std::string>> search_precision(const Graph& prepared, const Measured& measured, const Samples& samples,
+                                               const QuantizeOptions& options, QuantizeReport& report) {
   Search search(prepared, measured, samples, options);
   TRY(search.start());
   std::set<std::string> raised;
@@ -117,7 +123,8 @@ Result<std::set<std::string>> search_precision(const Graph& prepared, const Meas
     candidate.gain = db - base_db;
     candidate.cost = search.cost(graph) - report.cost_before;
   }
-  // Gain per cost; what gains nothing alone comes last, in its order, since noise that adds up hides single contributions.
+  // Gain per cost; what gains nothing alone comes last, in its order, since noise that adds up hides single
+  // contributions.
   double unit = std::max(1.0, report.cost_before) * 1e-4;
   std::stable_sort(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
     return a.gain / (std::max(a.cost, 0.0) + unit) > b.gain / (std::max(b.cost, 0.0) + unit);

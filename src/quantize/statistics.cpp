@@ -8,7 +8,8 @@
 #include "support/check.h"
 #include "support/parallel.h"
 
-// Compiled for plain x86-64 and for AVX2; only comparisons, additions and one multiplication, so both give the same bits.
+// Compiled for plain x86-64 and for AVX2; only comparisons, additions and one multiplication, so both give the same
+// bits.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define STATISTICS_CLONES __attribute__((target_clones("avx2", "default")))
 #else
@@ -81,7 +82,8 @@ struct Grid {
 
 Grid grid_of(float min, float max) {
   if (min == max) return {min - 1.0f, static_cast<float>(Statistics::kBins) / 2.0f};  // as torch.histc widens a point
-  return {min, static_cast<float>(static_cast<double>(Statistics::kBins) / (static_cast<double>(max) - static_cast<double>(min)))};
+  return {min, static_cast<float>(static_cast<double>(Statistics::kBins) /
+                                  (static_cast<double>(max) - static_cast<double>(min)))};
 }
 
 // The bin numbers of a block are computed side by side, then counted; four counters per bin keep repeated values apart.
@@ -160,7 +162,8 @@ void Statistics::add(std::span<const float> values, float floor) {
   batch.count = extent.count;
   batch.min = extent.min;
   batch.max = extent.max;
-  // The new elements are counted on the joint grid at once, as HistogramObserver does; only what was seen before is spread anew.
+  // The new elements are counted on the joint grid at once, as HistogramObserver does; only what was seen before is
+  // spread anew.
   float low = std::min(min, extent.min);
   float high = std::max(max, extent.max);
   Grid grid = grid_of(low, high);
@@ -168,7 +171,8 @@ void Statistics::add(std::span<const float> values, float floor) {
     batch.bins = histogram(values, grid);
   } else {
     std::vector<float> kept;
-    std::copy_if(values.begin(), values.end(), std::back_inserter(kept), [&](float x) { return std::isfinite(x) && x >= floor; });
+    std::copy_if(values.begin(), values.end(), std::back_inserter(kept),
+                 [&](float x) { return std::isfinite(x) && x >= floor; });
     batch.bins = histogram(kept, grid);
   }
   if (!empty()) {

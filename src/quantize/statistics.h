@@ -1,5 +1,6 @@
-// What calibration remembers of a value: range and a histogram of 2048 equal bins over all samples seen so far. Adding a tensor
-// costs two passes over its elements; counts are integers summed in any order, so the result does not depend on the threads.
+// What calibration remembers of a value: range and a histogram of 2048 equal bins over all samples seen so far. Adding
+// a tensor costs two passes over its elements; counts are integers summed in any order, so the result does not depend
+// on the threads.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,11 @@ namespace swoop {
 struct Statistics {
   static constexpr size_t kBins = 2048;  // as PyTorch's HistogramObserver, whose search range.h repeats
 
-  uint64_t count = 0;      // finite elements seen
+  uint64_t count = 0;  // finite elements seen
   bool has_nan = false;
   float min = std::numeric_limits<float>::infinity();
   float max = -std::numeric_limits<float>::infinity();
-  float second_min = std::numeric_limits<float>::infinity();   // of the tensors' smallest elements the next one
+  float second_min = std::numeric_limits<float>::infinity();  // of the tensors' smallest elements the next one
   float second_max = -std::numeric_limits<float>::infinity();
   uint64_t batches = 0;      // tensors seen
   std::vector<double> bins;  // equal parts of [min, max]; empty until something finite was seen
@@ -26,8 +27,9 @@ struct Statistics {
   void add(std::span<const float> values, float floor = -std::numeric_limits<float>::infinity());
   // As if both had been seen by one: bins are cut into 16 parts that land where their middle lies.
   void merge(const Statistics& other);
-  // Where the range of unseen tensors is expected to end: the extreme plus what it gained over the runner-up (the jackknife estimate of
-  // an endpoint). Few and different samples widen it; many, or samples that end at one bound, do not.
+  // Where the range of unseen tensors is expected to end: the extreme plus what it gained over the runner-up (the
+  // jackknife estimate of an endpoint). Few and different samples widen it; many, or samples that end at one bound, do
+  // not.
   double likely_min() const;
   double likely_max() const;
   // Elements outside [low, high], by the histogram.
