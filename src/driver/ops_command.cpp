@@ -123,6 +123,7 @@ Table rule_table() {
   add("clean: movement", movement_rules());
   add("clean: folding", fold_rules());
   add("clean: quantize/dequantize pairs", qdq_rules());
+  add("clean: moves behind a dequantize", carry_rules());
   add("legalize: expand", expand_rules());
   add("legalize: channels last", channels_last_rules());
   add("legalize: layout", layout_rules());
