@@ -41,6 +41,16 @@ Result<void> check_stop_after(std::string_view name) {
   return error("--stop-after {}: there is no such step; the steps are {}", name, fmt::join(known, ", "));
 }
 
+// What --min-sqnr came to.
+std::string raised_text(const QuantizeReport& report) {
+  std::vector<std::string> names;
+  for (const RaisedLayer& layer : report.raised) names.push_back(layer.name);
+  double reached = report.sqnr_db.value_or(0);
+  return fmt::format("--min-sqnr {:.1f} dB {}: {:.1f} dB with {} layers raised to int16{}{}", *report.wanted_sqnr,
+                     reached >= *report.wanted_sqnr ? "is met" : "cannot be met", reached, names.size(),
+                     names.empty() ? "" : ": ", fmt::join(names, ", "));
+}
+
 struct CompiledRegion {
   tosa::Program tosa;
   Buffer tosa_bytes;
@@ -282,6 +292,7 @@ void Compile::summarize(const Graph& graph) {
   }
   if (pipeline_.quantized && pipeline_.quantized->uncalibrated)
     s.warnings.push_back("UNCALIBRATED: the ranges were measured on random data; the program is good for dry runs only");
+  if (pipeline_.quantized && pipeline_.quantized->wanted_sqnr) s.warnings.push_back(raised_text(*pipeline_.quantized));
 }
 
 }  // namespace
