@@ -159,3 +159,17 @@ def test_a_foreign_quantizers_graph_stays_in_one_piece(tmp_path):
     port = summary["outputs"][0]
     wanted = np.round(model(x).detach().numpy() / port["scale"]) + port["zero_point"]
     assert np.abs(codes.astype(np.int64) - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("target, config, mode", [
+    ("ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram"),
+    ("ethos-u85-256", "Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB"),
+])
+def test_the_delegates_blob_is_what_the_peer_packs_from_the_same_tosa(target, config, mode, tmp_path):
+    from executorch.backends.arm.arm_vela import vela_compile
+
+    _, path = compile_model(MODELS / "resnet8_int8.pt2", tmp_path, target)
+    flags = [f"--accelerator-config={target}", "--config=Arm/vela.ini", "--output-format=raw", f"--system-config={config}", f"--memory-mode={mode}"]
+    peer = vela_compile((tmp_path / "dump" / "region0.tosa").read_bytes(), flags).processed_bytes
+    assert peer.startswith(b"vela_bin_stream") and b"vela_end_stream" in peer
+    assert bytes(peer) in path.read_bytes()
