@@ -9,7 +9,6 @@ namespace swoop {
 
 namespace {
 
-constexpr int64_t kMaxStride = 3;    // larger strides are unrolled into one op per output position
 constexpr int64_t kMaxDilation = 2;  // larger ones into one op per phase, each charged in full
 
 bool plain_conv(Rewriter& rw, const Node& n) {
@@ -175,29 +174,8 @@ bool fold_stride(Rewriter& rw, Node& n) {
 bool step_depthwise(Rewriter& rw, Node& n) {
   int64_t groups = n.integer(Key::Groups, 1);
   if (!plain_conv(rw, n) || groups == 1 || groups != rw.type(n.inputs[0]).shape[1]) return false;
-  Ints stride = n.ints(Key::Stride);
-  const Type out = rw.type(n.outputs[0]);
-  for (size_t i = 0; i < 2; ++i) {
-    if (stride[i] <= kMaxStride || out.shape[2 + i] == 1) continue;  // with one result: drop-idle-stride's
-    Attrs attrs = n.attrs;
-    Ints padding = n.ints(Key::Padding);
-    int64_t step = stride[i];
-    int64_t reach = n.ints(Key::Dilation)[i] * (rw.type(n.inputs[1]).shape[2 + i] - 1) + 1;
-    int64_t size = rw.type(n.inputs[0]).shape[2 + i] + padding[2 * i] + padding[2 * i + 1] - reach + 1;
-    stride[i] = 1;
-    attrs.set(Key::Stride, stride);
-    Type every = out;
-    every.shape[2 + i] = size;
-    ValueId y = rw.make(Op::Conv, n.inputs, attrs, every);
-    int64_t end = (out.shape[2 + i] - 1) * step + 1;
-    rw.replace(
-        n, rw.make(
-               Op::Slice, {y},
-               {{Key::Axis, static_cast<int64_t>(2 + i)}, {Key::Start, int64_t{0}}, {Key::End, end}, {Key::Step, step}},
-               out));
-    return true;
-  }
-  return false;
+  const Shape& weight = rw.type(n.inputs[1]).shape;
+  return step_window(rw, n, {weight[2], weight[3]});
 }
 
 // depthwise conv with several results per channel, few channels  ->  an ordinary conv with zeros. (With many, regor's

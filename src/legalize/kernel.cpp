@@ -118,4 +118,26 @@ ValueId fit_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t size) {
   return pad_axis(rw, x, axis, 0, size - now);
 }
 
+bool step_window(Rewriter& rw, Node& n, const Ints& kernel) {
+  Ints stride = n.ints(Key::Stride);
+  const Ints& padding = n.ints(Key::Padding);
+  const Type out = rw.type(n.outputs[0]);
+  for (size_t i = 0; i < 2; ++i) {
+    if (stride[i] <= kMaxStride || out.shape[2 + i] == 1) continue;  // with one result: drop-idle-stride's
+    int64_t step = stride[i];
+    int64_t reach = (n.has(Key::Dilation) ? n.ints(Key::Dilation)[i] : 1) * (kernel[i] - 1) + 1;
+    Type every = out;
+    every.shape[2 + i] = rw.type(n.inputs[0]).shape[2 + i] + padding[2 * i] + padding[2 * i + 1] - reach + 1;
+    stride[i] = 1;
+    Attrs attrs = n.attrs;
+    attrs.set(Key::Stride, stride);
+    ValueId y = rw.make(n.op, n.inputs, attrs, every);
+    int64_t end = (out.shape[2 + i] - 1) * step + 1;
+    Attrs slice{{Key::Axis, static_cast<int64_t>(2 + i)}, {Key::Start, int64_t{0}}, {Key::End, end}, {Key::Step, step}};
+    rw.replace(n, rw.make(Op::Slice, {y}, slice, out));
+    return true;
+  }
+  return false;
+}
+
 }  // namespace swoop

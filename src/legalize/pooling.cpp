@@ -9,7 +9,6 @@ namespace swoop {
 
 namespace {
 
-constexpr int64_t kMaxStride = 3;
 constexpr int64_t kMaxConvHeight = 64, kMaxConvArea = 4096;  // of a kernel; U55, U65, and kept for all
 
 bool is_pool(Rewriter& rw, const Node& n) {
@@ -178,31 +177,7 @@ bool tile_pool(Rewriter& rw, Node& n) {
 }
 
 // any other pool with a stride above 3  ->  stride 1, then every s-th result
-bool step_pool(Rewriter& rw, Node& n) {
-  if (!is_pool(rw, n)) return false;
-  Ints stride = n.ints(Key::Stride);
-  const Type out = rw.type(n.outputs[0]);
-  for (size_t i = 0; i < 2; ++i) {
-    if (stride[i] <= kMaxStride || out.shape[2 + i] == 1) continue;  // with one result: drop-idle-stride's
-    int64_t step = stride[i];
-    int64_t reach = (n.has(Key::Dilation) ? n.ints(Key::Dilation)[i] : 1) * (n.ints(Key::Kernel)[i] - 1) + 1;
-    const Ints& padding = n.ints(Key::Padding);
-    Type every = out;
-    every.shape[2 + i] = rw.type(n.inputs[0]).shape[2 + i] + padding[2 * i] + padding[2 * i + 1] - reach + 1;
-    stride[i] = 1;
-    Attrs attrs = n.attrs;
-    attrs.set(Key::Stride, stride);
-    ValueId y = rw.make(n.op, n.inputs, attrs, every);
-    int64_t end = (out.shape[2 + i] - 1) * step + 1;
-    rw.replace(
-        n, rw.make(
-               Op::Slice, {y},
-               {{Key::Axis, static_cast<int64_t>(2 + i)}, {Key::Start, int64_t{0}}, {Key::End, end}, {Key::Step, step}},
-               out));
-    return true;
-  }
-  return false;
-}
+bool step_pool(Rewriter& rw, Node& n) { return is_pool(rw, n) && step_window(rw, n, n.ints(Key::Kernel)); }
 
 // max_pool k x k, k > 4  ->  1 x k, then k x 1. 9x9: 21 -> 6.0, 5x5: 6.3 -> 2.5 cycles per element on U55-128.
 bool split_max_pool(Rewriter& rw, Node& n) {
