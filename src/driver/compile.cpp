@@ -171,6 +171,7 @@ class Compile {
       EmitOptions emit_options;
       emit_options.delegate_segments = options_.segments;
       TRY_ASSIGN(pte_, emit_pte(graph, delegates, emit_options));
+      TRY_ASSIGN(info_, read_pte(pte_));
       return {};
     });
   }
@@ -190,8 +191,7 @@ class Compile {
     return timed("verify", [&]() -> Result<void> {
       Proof proof;
       proof.pte = pte_;
-      TRY_ASSIGN(ProgramInfo info, read_pte(pte_));
-      for (const ProgramDelegate& delegate : info.methods[0].delegates) {  // the file numbers them in the order of its calls
+      for (const ProgramDelegate& delegate : info_.methods[0].delegates) {  // the file numbers them in the order of its calls
         auto region = std::find_if(regions_.begin(), regions_.end(), [&](const CompiledRegion& r) {
           return std::equal(r.blob.begin(), r.blob.end(), delegate.blob.begin(), delegate.blob.end());
         });
@@ -217,6 +217,7 @@ class Compile {
   Progress progress_;
   std::vector<CompiledRegion> regions_;
   Buffer pte_;
+  ProgramInfo info_;  // of pte_
   Timer total_;
   CompileResult result_;
 };
@@ -261,8 +262,8 @@ void Compile::summarize(const Graph& graph) {
   for (size_t i = 0; i < regions_.size(); ++i) summarize_region(i);
   for (const HostReason& host : pipeline_.partition.host)
     s.host_nodes.push_back({host.node, host.op, host.rule, host.reason, to_text(host.loc), host.loc.code, host.advice});
-  if (Result<ProgramInfo> info = read_pte(pte_); info && !info->methods.empty()) {
-    const ProgramMethod& method = info->methods[0];
+  if (!info_.methods.empty()) {
+    const ProgramMethod& method = info_.methods[0];
     for (const auto& [op, count] : method.kernel_calls) (op.starts_with("quantized_decomposed::") ? s.border_ops : s.host_ops)[op] = count;
     s.planned_bytes = method.planned_bytes;
     s.method_bytes = method.method_bytes;
