@@ -31,6 +31,14 @@ def compile_model(model, folder, target, *flags):
     return json.loads(done.stdout), output
 
 
+def run_program(program, folder, **inputs):
+    """The first output of the finished file, run on the host."""
+    np.savez(folder / "inputs.npz", **inputs)
+    done = swoop("run", program, "--inputs", folder / "inputs.npz", "-o", folder / "outputs.npz")
+    assert done.returncode == 0, done.stderr
+    return np.load(folder / "outputs.npz")["out0"]
+
+
 @pytest.fixture(scope="module")
 def references():
     """Test inputs and what PyTorch makes of them with the q/dq graph, once per model."""
@@ -159,6 +167,81 @@ def test_a_foreign_quantizers_graph_stays_in_one_piece(tmp_path):
     port = summary["outputs"][0]
     wanted = np.round(model(x).detach().numpy() / port["scale"]) + port["zero_point"]
     assert np.abs(codes.astype(np.int64) - wanted).max() <= 1
+
+
+def unsigned(x, scale, zero_point):
+    quantized = torch.ops.quantized_decomposed
+    codes = quantized.quantize_per_tensor(x, scale, zero_point, 0, 255, torch.uint8)
+    return codes, quantized.dequantize_per_tensor(codes, scale, zero_point, 0, 255, torch.uint8)
+
+
+class UnsignedLayer(torch.nn.Module):
+    """A convolution between uint8 values, weights too, with float ports or with the codes themselves at the ports."""
+
+    def __init__(self, ports):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.ports = ports
+        self.register_buffer("codes", torch.randint(0, 256, (8, 4, 3, 3), dtype=torch.uint8, generator=generator))
+        self.register_buffer("bias", torch.randn(8, generator=generator))
+
+    def forward(self, x):
+        dequantize = torch.ops.quantized_decomposed.dequantize_per_tensor
+        if self.ports == "float":
+            x = unsigned(x, 0.02, 120)[1]
+        else:
+            x = dequantize(x, 0.02, 120, 0, 255, torch.uint8)
+        weight = dequantize(self.codes, 0.004, 128, 0, 255, torch.uint8)
+        codes, real = unsigned(torch.nn.functional.conv2d(x, weight, self.bias), 0.1, 100)
+        return real if self.ports == "float" else codes
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("ports", ["float", "codes"])
+def test_unsigned_codes_give_pytorchs_numbers(ports, target, tmp_path):
+    from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers the q/dq operators)
+
+    generator = torch.Generator().manual_seed(1)
+    floats = ports == "float"
+    x = torch.randint(0, 256, (1, 4, 8, 8), dtype=torch.uint8, generator=generator)
+    if floats:
+        x = (x - 120.0) * 0.02
+    module = UnsignedLayer(ports).eval()
+    torch.export.save(torch.export.export(module, (x,)), tmp_path / "model.pt2")
+    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, target)
+    assert (summary["delegates"], summary["host_ops"], summary["accuracy"]["bit_exact"]) == (1, {}, True)
+    assert summary["inputs"][0]["dtype"] == ("float32" if floats else "uint8")
+    result = run_program(program, tmp_path, x=x.numpy())
+    with torch.no_grad():
+        steps = np.abs(result - module(x).numpy().astype(np.float64)) / (0.1 if floats else 1)
+    assert steps.max() < 1.5 and np.mean(steps < 0.5) >= 0.99  # PyTorch's float sums decide what lies between two codes
+
+
+class Camera(torch.nn.Module):
+    """Bytes of an image, channels last, as a camera gives them."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = torch.nn.Conv2d(3, 8, 3)
+
+    def forward(self, x):
+        return torch.relu(self.conv(x.permute(0, 3, 1, 2).to(torch.float32) / 255.0))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_cameras_bytes_go_to_the_npu_as_they_are(target, tmp_path):
+    x = torch.randint(0, 256, (1, 13, 12, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    module = Camera().eval()
+    torch.export.save(torch.export.export(module, (x,)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "samples.npz", x=x.numpy()[None])
+    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, target, "--calibrate", tmp_path / "samples.npz")
+    assert (summary["delegates"], summary["host_ops"], summary["inputs"][0]["dtype"]) == (1, {}, "uint8")
+    assert summary["accuracy"]["sqnr_db"][0] > 40
+    result = run_program(program, tmp_path, x=x.numpy())
+    step = summary["outputs"][0]["scale"]
+    with torch.no_grad():
+        np.testing.assert_allclose(result, module(x).numpy(), atol=2 * step)
 
 
 @pytest.mark.parametrize("target, config, mode", [

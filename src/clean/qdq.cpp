@@ -18,11 +18,39 @@ std::vector<Op> ops_on_types() {
   return ops;
 }
 
+bool unsigned_codes(const Type& type) { return type.quantized() && type.dtype == DType::U8; }
+
+// quantize to uint8  ->  quantize to int8, then to uint8 for who needs those very codes. The NPU computes on signed codes.
+bool sign_quantize(Rewriter& rw, Node& n) {
+  const Type type = rw.type(n.outputs[0]);
+  if (!unsigned_codes(type) || rw.type(n.inputs[0]).quantized()) return false;
+  rw.replace(n, rw.make(Op::Quantize, {rw.make(Op::Quantize, n.inputs, n.attrs, signed_twin(type))}, {}, type));
+  return true;
+}
+
+// dequantize from uint8  ->  from int8: the codes that became these, a constant 128 lower, or else a quantize more
+bool sign_dequantize(Rewriter& rw, Node& n) {
+  const Value& codes = rw.value(n.inputs[0]);
+  if (!unsigned_codes(codes.type)) return false;
+  const Type type = signed_twin(codes.type);
+  if (codes.constant) {
+    Buffer shifted(codes.data.begin(), codes.data.end());
+    for (std::byte& code : shifted) code ^= std::byte{0x80};
+    rw.set_input(n, 0, rw.graph().add_constant(type, rw.graph().store(std::move(shifted)), codes.name));
+    return true;
+  }
+  Node* quantize = rw.producer(n, 0, Op::Quantize);
+  bool was_signed = quantize && rw.type(quantize->inputs[0]) == type;
+  rw.set_input(n, 0, was_signed ? quantize->inputs[0] : rw.make(Op::Quantize, {n.inputs[0]}, {}, type));
+  return true;
+}
+
 // op(dequantize(q))  ->  op(q)
 bool absorb_dequantize(Rewriter& rw, Node& n) {
   bool changed = false;
   for (size_t i = 0; i < n.inputs.size(); ++i) {
-    if (Node* dequantize = rw.producer(n, i, Op::Dequantize)) {
+    Node* dequantize = rw.producer(n, i, Op::Dequantize);
+    if (dequantize && !unsigned_codes(rw.type(dequantize->inputs[0]))) {
       rw.set_input(n, i, dequantize->inputs[0]);
       changed = true;
     }
@@ -125,6 +153,8 @@ bool drop_requantize(Rewriter& rw, Node& n) {
 }
 
 const Rule kRules[] = {
+    {"sign-quantize", {Op::Quantize}, sign_quantize},
+    {"sign-dequantize", {Op::Dequantize}, sign_dequantize},
     {"absorb-dequantize", ops_on_types(), absorb_dequantize},
     {"quantize-constant", {Op::Quantize}, quantize_constant},
     {"drop-requantize", {Op::Quantize}, drop_requantize},

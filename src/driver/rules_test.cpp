@@ -8,7 +8,7 @@
 //   out:  return %x
 //
 // Steps are those of the pipeline; a rule's name runs that rule alone, to its fixpoint. The whole output is compared.
-// UPDATE_GOLDENS=1 rewrites the files. A rule of legalize without a case that fires, or without one that must not, is a
+// UPDATE_GOLDENS=1 rewrites the files. A rule without a case that fires, or without one that must not, is a
 // failure of its own.
 #include <gtest/gtest.h>
 
@@ -19,7 +19,6 @@
 #include <sstream>
 
 #include "driver/pipeline.h"
-#include "legalize/legalize.h"
 #include "support/file.h"
 
 namespace swoop {
@@ -144,8 +143,8 @@ TEST(Rules, give_what_their_files_say) {
       ASSERT_TRUE(write_file(file, written(cases)));
     }
   }
-  for (std::span<const Rule> table : {expand_rules(), channels_last_rules(), layout_rules(), finish_rules()}) {
-    for (const Rule& rule : table) {
+  for (const Step& step : pipeline_steps()) {
+    for (const Rule& rule : step.rules) {
       auto found = fired.find(rule.name);
       bool both = found != fired.end() && found->second.first > 0 && found->second.second > 0;
       EXPECT_TRUE(both) << rule.name << " needs a case in which it fires and one in which it does not";

@@ -73,6 +73,14 @@ Type quantized(DType dtype, Shape shape, double scale, int64_t zero_point) {
   return Type{dtype, std::move(shape), Quant{{scale}, {zero_point}, -1, dtype_min(dtype), dtype_max(dtype)}};
 }
 
+Type signed_twin(Type type) {
+  type.dtype = DType::I8;
+  for (int64_t& zero_point : type.quant->zero_point) zero_point -= 128;
+  type.quant->qmin -= 128;
+  type.quant->qmax -= 128;
+  return type;
+}
+
 std::string to_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
 std::string to_text(const Type& type) {

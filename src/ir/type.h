@@ -52,6 +52,9 @@ struct Type {
 // A per-tensor quantized type over the full range of `dtype`.
 Type quantized(DType dtype, Shape shape, double scale, int64_t zero_point);
 
+// The int8 type of the same numbers as a quantized uint8 type: every code is 128 lower, which is its top bit flipped.
+Type signed_twin(Type type);
+
 std::string to_text(const Shape& shape);                       // [1,3,8,8]
 std::string to_text(const Type& type);                         // i8[1,3,8,8] q(0.5, -3)
 

@@ -45,6 +45,16 @@ bool split_requantize(Rewriter& rw, Node& n) {
   return true;
 }
 
+// quantize(cast of small integers to float)  ->  cast to the quantized type: a camera's bytes are codes already
+bool cast_to_codes(Rewriter& rw, Node& n) {
+  Node* cast = rw.producer(n, 0, Op::Cast);
+  if (!cast) return false;
+  const Type& from = rw.type(cast->inputs[0]);
+  if (from.quantized() || (from.dtype != DType::U8 && from.dtype != DType::I8 && from.dtype != DType::I16)) return false;
+  rw.replace(n, rw.make(Op::Cast, cast->inputs, {{Key::DType, rw.type(n.outputs[0]).dtype}}, rw.type(n.outputs[0])));
+  return true;
+}
+
 // concat of differently quantized parts  ->  each part requantized first
 bool requantize_concat(Rewriter& rw, Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
@@ -57,34 +67,6 @@ bool requantize_concat(Rewriter& rw, Node& n) {
     part.dtype = out.dtype;
     rw.set_input(n, i, rw.make(Op::Quantize, {n.inputs[i]}, {}, part));
     changed = true;
-  }
-  return changed;
-}
-
-// u8 codes  ->  i8 codes 128 lower. The NPU's own types are signed; a rescale at the border does it.
-bool sign_operands(Rewriter& rw, Node& n) {
-  if (n.op == Op::Quantize || !on_integers(rw.graph(), n)) return false;
-  bool changed = false;
-  for (size_t i = 0; i < n.inputs.size(); ++i) {
-    if (n.inputs[i] == kNone) continue;
-    Type type = rw.type(n.inputs[i]);
-    if (type.dtype != DType::U8 || !type.quantized() || type.quant->per_channel()) continue;
-    type.dtype = DType::I8;
-    type.quant->zero_point[0] -= 128;
-    type.quant->qmin -= 128;
-    type.quant->qmax -= 128;
-    rw.set_input(n, i, rw.make(Op::Quantize, {n.inputs[i]}, {}, type));
-    changed = true;
-  }
-  const Type out = rw.type(n.outputs[0]);
-  if (out.dtype == DType::U8 && out.quantized() && !out.quant->per_channel()) {
-    Type type = out;
-    type.dtype = DType::I8;
-    type.quant->zero_point[0] -= 128;
-    type.quant->qmin -= 128;
-    type.quant->qmax -= 128;
-    rw.replace(n, rw.make(Op::Quantize, {rw.make(n.op, n.inputs, n.attrs, type)}, {}, out));
-    return true;
   }
   return changed;
 }
@@ -149,18 +131,9 @@ bool match_ranks(Rewriter& rw, Node& n) {
 
 std::span<const Rule> primitive_rules() {
   static const std::vector<Op> kMovement = {Op::Reshape, Op::Transpose, Op::Slice, Op::Pad, Op::Expand, Op::Repeat, Op::Flip};
-  static const std::vector<Op> kSigned = [] {
-    std::vector<Op> ops;
-    for (int i = 0; i < kOpCount; ++i) {
-      Op op = static_cast<Op>(i);
-      bool control = op == Op::Cond || op == Op::While || op == Op::Map || op == Op::Scan;
-      if (!control && op != Op::Opaque && op != Op::Quantize && op != Op::Dequantize) ops.push_back(op);
-    }
-    return ops;
-  }();
   static const Rule kRules[] = {
-      {"sign-operands", kSigned, sign_operands},
       {"split-requantize", kMovement, split_requantize},
+      {"cast-to-codes", {Op::Quantize}, cast_to_codes},
       {"requantize-concat", {Op::Concat}, requantize_concat},
       {"keep-reduced-dims",
        {Op::Sum, Op::Mean, Op::ReduceMax, Op::ReduceMin, Op::Prod, Op::Any, Op::All, Op::ArgMax},

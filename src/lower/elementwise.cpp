@@ -35,8 +35,14 @@ Result<tosa::TensorId> Lowering::mul(const Node& n) {
   const Type& left = in(n, 0);
   const Type& right = in(n, 1);
   if (!is_quantized(left) || !is_quantized(right)) return b.mul(operand(n.inputs[0]), operand(n.inputs[1]));
+  double scale = left.scale() * right.scale() / out(n).scale();
+  // An image / 255, say: the codes stay, only their scale is another one.
+  const Value& factor = graph_.value(n.inputs[1]);
+  if (factor.constant && element_count(right.shape) == 1 && left.shape == out(n).shape && left.quant->zero_point == out(n).quant->zero_point &&
+      left.dtype == out(n).dtype && keeps_codes(left.scale() * to_tensor(factor).as<float>()[0] / out(n).scale(), tosa_dtype(left.dtype)))
+    return activate(operand(n.inputs[0]), n);
   // A square gets two rescales too: one with two readers would not be merged into the product.
-  return narrow(b.mul(widen(n, 0, 1.0), widen(n, 1, 1.0)), left.scale() * right.scale() / out(n).scale(), n);
+  return narrow(b.mul(widen(n, 0, 1.0), widen(n, 1, 1.0)), scale, n);
 }
 
 Result<tosa::TensorId> Lowering::min_max(const Node& n) {
@@ -93,25 +99,33 @@ Result<tosa::TensorId> Lowering::boolean(const Node& n) {
   return cannot(n, "its function is unknown");
 }
 
-Result<tosa::TensorId> Lowering::quantize(const Node& n) {
-  const Type& from = in(n, 0);
-  const Type& to = out(n);
-  if (from.quant->per_channel() || to.quant->per_channel()) return cannot(n, "it requantizes per channel");
-  if (from.dtype != DType::U8 && to.dtype != DType::U8) return activate(requantize(operand(n.inputs[0]), from, to), n);
-  ScaleCode code = encode_scale(from.scale() / to.scale());
-  tosa::RescaleParameters parameters;
-  parameters.multiplier = {code.multiplier};
-  parameters.shift = {code.shift};
-  parameters.input_zp = static_cast<int32_t>(from.zero_point());
-  parameters.output_zp = static_cast<int32_t>(to.zero_point());
-  parameters.to = tosa_dtype(to.dtype);
-  parameters.input_unsigned = from.dtype == DType::U8;
-  parameters.output_unsigned = to.dtype == DType::U8;
-  return b.rescale(operand(n.inputs[0]), parameters);
+// Unsigned codes exist at the model's ports only. Their top bit is flipped by a table: what regor 5.1.0 makes of an
+// unsigned RESCALE gives other numbers than TOSA's.
+tosa::TensorId Lowering::flip_sign(Id x) {
+  std::vector<int64_t> flipped(256);
+  for (int64_t i = 0; i < 256; ++i) flipped[static_cast<size_t>(i)] = i < 128 ? i : i - 256;  // of the codes from -128 on
+  return b.table(x, b.constant(tosa::DType::I8, {256}, flipped, "flip_sign"));
 }
 
+Result<tosa::TensorId> Lowering::quantize(const Node& n) { return requantize(n, in(n, 0), out(n)); }
+
+// Integers that become quantized are codes of scale 1: a camera's bytes.
 Result<tosa::TensorId> Lowering::cast(const Node& n) {
+  const Type& from = in(n, 0);
+  if (out(n).quantized()) return requantize(n, quantized(from.dtype, from.shape, 1.0, 0), out(n));
   return b.cast(operand(n.inputs[0]), tosa_dtype(out(n).dtype));
+}
+
+Result<tosa::TensorId> Lowering::requantize(const Node& n, Type from, Type to) {
+  Id x = operand(n.inputs[0]);
+  if (from.quant->per_channel() || to.quant->per_channel()) return cannot(n, "it requantizes per channel");
+  if (from.dtype == DType::U8) {
+    x = flip_sign(x);
+    from = signed_twin(from);
+  }
+  if (to.dtype != DType::U8) return activate(requantize(x, from, to), n, to);
+  to = signed_twin(to);
+  return flip_sign(activate(requantize(x, from, to), n, to));
 }
 
 Result<tosa::TensorId> Lowering::clamp(const Node& n) {

@@ -186,8 +186,13 @@ tosa::TensorId Lowering::operand(ValueId id) {
   return tensors_[id];
 }
 
+bool keeps_codes(double scale, tosa::DType dtype) {
+  double range = dtype == tosa::DType::I8 ? 0x1p8 : dtype == tosa::DType::I16 ? 0x1p16 : 0x1p32;
+  return std::fabs(scale - 1.0) * range < 0.25;
+}
+
 tosa::TensorId Lowering::rescale(Id x, double scale, int64_t from_zp, int64_t to_zp, tosa::DType to) {
-  if (std::fabs(scale - 1.0) < 1e-9 && from_zp == to_zp && b.dtype(x) == to) return x;  // quotients of equal scales may be one bit off
+  if (from_zp == to_zp && b.dtype(x) == to && keeps_codes(scale, to)) return x;
   bool scale16 = b.dtype(x) == tosa::DType::I48;
   ScaleCode code = encode_scale(scale, scale16);
   tosa::RescaleParameters parameters;
@@ -208,8 +213,9 @@ tosa::TensorId Lowering::narrow(Id x, double scale, const Node& n) {
   return activate(rescale(x, scale, 0, out(n).quantized() ? out(n).zero_point() : 0, tosa_dtype(out(n).dtype)), n);
 }
 
-tosa::TensorId Lowering::activate(Id x, const Node& n) {
-  const Type& type = out(n);
+tosa::TensorId Lowering::activate(Id x, const Node& n) { return activate(x, n, out(n)); }
+
+tosa::TensorId Lowering::activate(Id x, const Node& n, const Type& type) {
   if (!type.quantized() || type.dtype == DType::I32 || type.dtype == DType::I48) return x;
   int64_t lowest = dtype_min(type.dtype);
   int64_t highest = dtype_max(type.dtype);

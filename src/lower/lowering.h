@@ -16,6 +16,9 @@ struct ScaleCode {
 };
 ScaleCode encode_scale(double scale, bool scale16 = false);
 
+// Whether a rescale by `scale` rounds every code of the type to itself.
+bool keeps_codes(double scale, tosa::DType dtype);
+
 tosa::DType tosa_dtype(DType dtype);
 tosa::Shape tosa_shape(const Shape& shape);
 
@@ -49,6 +52,7 @@ class Lowering {
   Result<Id> where(const Node& n);
   Result<Id> boolean(const Node& n);
   Result<Id> quantize(const Node& n);
+  Result<Id> requantize(const Node& n, Type from, Type to);
   Result<Id> cast(const Node& n);
   Result<Id> clamp(const Node& n);
   // -- table.cpp
@@ -70,7 +74,9 @@ class Lowering {
   Id widen(const Node& n, size_t i, double scale);     // operand i as i32, zero point removed, times scale
   Id narrow(Id x, double scale, const Node& n);        // i32 with zero point 0 -> the result's type, times scale
   Id activate(Id x, const Node& n);                    // the fused clamp, and the result's own code range
+  Id activate(Id x, const Node& n, const Type& type);  // the same where the codes are not yet those of n's result
   Id requantize(Id x, const Type& from, const Type& to);
+  Id flip_sign(Id x);
   Error cannot(const Node& n, std::string_view why) const;
 
   const Graph& graph_;

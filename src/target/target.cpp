@@ -48,6 +48,15 @@ std::string types_are_integers(const Query& q) {
   return "";
 }
 
+std::string unsigned_only_at_ports(const Query& q) {
+  if (q.node.op == Op::Quantize || q.node.op == Op::Cast || info(q.node.op).traits.movement) return "";
+  for (ValueId id : q.node.inputs)
+    if (id != kNone && q.graph.type(id).dtype == DType::U8) return fmt::format("{} is uint8", q.graph.value(id).name);
+  for (ValueId id : q.node.outputs)
+    if (q.graph.type(id).dtype == DType::U8) return fmt::format("{} is uint8", q.graph.value(id).name);
+  return "";
+}
+
 std::string rank_fits(const Query& q) {
   for (ValueId id : q.node.inputs)
     if (id != kNone && q.graph.type(id).rank() > kMaxRank) return fmt::format("{} has rank {}", q.graph.value(id).name, q.graph.type(id).rank());
@@ -174,6 +183,8 @@ const Row kRows[] = {
     {{"all.c2", "all", "every op", "operands and results are quantized or integers of at most 32 bits"}, false, types_are_integers,
      "quantize the model around it (--calibrate does), or check why its quantizer left it in float"},
     {{"all.c3", "all", "every op", "rank at most 6"}, false, rank_fits, "flatten dimensions that travel together"},
+    {{"all.c5", "all", "every op", "uint8 is moved and requantized, not computed on"}, false, unsigned_only_at_ports,
+     "quantize to int8, or convert to float first"},
     {{"u55.c1", "U55, U65", "every op", "no booleans"}, true, no_booleans, "use arithmetic (clamp, multiply by a 0/1 mask) in place of masks"},
     {{"u55.c2", "U55, U65", "conv, max_pool, avg_pool", "stride at most 3"}, true, stride_fits, "use two layers of smaller stride"},
     {{"u55.c3", "U55, U65", "conv, conv_transpose", "weights and bias are constants"}, true, constant_weights, "keep weights as parameters"},

@@ -20,13 +20,6 @@ bool holds(DType dtype, int64_t value) {
   return false;
 }
 
-// The bits of an unsigned zero point as the signed type of the operand.
-int64_t wrap(int64_t value, bool is_unsigned, DType dtype) {
-  if (is_unsigned && dtype == DType::I8) return static_cast<int8_t>(value);
-  if (is_unsigned && dtype == DType::I16) return static_cast<int16_t>(value);
-  return value;
-}
-
 }  // namespace
 
 Builder::Builder(Program& program, std::string name)
@@ -148,11 +141,11 @@ TensorId Builder::rescale(TensorId x, const RescaleParameters& p) {
   auto count = static_cast<int32_t>(p.multiplier.size());
   std::vector<int64_t> multiplier(p.multiplier.begin(), p.multiplier.end());
   std::vector<int64_t> shift(p.shift.begin(), p.shift.end());
-  RescaleAttributes attributes{p.scale32, p.rounding, count > 1, p.input_unsigned, p.output_unsigned};
+  RescaleAttributes attributes{p.scale32, p.rounding, count > 1, false, false};
   return add_one(Op::Rescale, attributes,
                  {x, constant(p.scale32 ? DType::I32 : DType::I16, {count}, multiplier),
-                  constant(DType::I8, {count}, shift), scalar(dtype(x), wrap(p.input_zp, p.input_unsigned, dtype(x))),
-                  scalar(p.to, wrap(p.output_zp, p.output_unsigned, p.to))});
+                  constant(DType::I8, {count}, shift), scalar(dtype(x), p.input_zp),
+                  scalar(p.to, p.output_zp)});
 }
 
 TensorId Builder::binary(Op op, TensorId a, TensorId b) { return add_one(op, NoAttributes{}, {a, b}); }

@@ -17,8 +17,6 @@ struct RescaleParameters {
   DType to = DType::I8;
   Rounding rounding = Rounding::Single;
   bool scale32 = true;
-  bool input_unsigned = false;
-  bool output_unsigned = false;
 };
 
 class Builder {
