@@ -158,6 +158,25 @@ def test_covers_enough_overloads():
     assert len(SEEN) > 200, f"{len(SEEN)} overloads were exported"
 
 
+# -- files of other releases
+
+
+LAYOUTS = sorted((ROOT / "test" / "layouts").glob("*.pt2"))
+
+
+@pytest.mark.parametrize("path", LAYOUTS, ids=lambda path: path.stem)
+def test_files_of_every_release_since_2_9_give_what_that_release_computed(path, tmp_path):
+    wanted = np.load(path.with_suffix(".npz"))
+    np.savez(tmp_path / "in.npz", x=wanted["x"])
+    done = subprocess.run([TOOL, path, "--run", tmp_path / "in.npz", tmp_path / "out.npz"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert 'name "conv2d"' in done.stdout and '"make_layouts.py":' in done.stdout
+    got = np.load(tmp_path / "out.npz")
+    assert len(got.files) == 3
+    for i, name in enumerate(("calls", "result0", "result1")):
+        np.testing.assert_allclose(got[f"out{i}"], wanted[name], rtol=1e-5, atol=1e-6)
+
+
 # -- the table against PyTorch's own schemas
 
 

@@ -110,6 +110,18 @@ GraphImporter::Fields::Fields(Json node) {
   }
   if (!has_target || !has_inputs || !has_outputs)
     malformed("A node of the program lacks its target, inputs or outputs.");
+  if (name.empty()) name = name_of_first_result();
+}
+
+// torch before 2.10 does not write the names of nodes; that of a single result is the same.
+std::string_view GraphImporter::Fields::name_of_first_result() const {
+  for (Json output : outputs) {
+    Tagged tagged = as_union(output, "outputs");
+    if (tagged.tag == "as_tensor") return as_text(member(tagged.value, "name"), "name");
+    if (tagged.tag != "as_tensors") break;
+    for (Json one : as_array(tagged.value, tagged.tag)) return as_text(member(one, "name"), "name");
+  }
+  return "";
 }
 
 void GraphImporter::import_node(Json json) {

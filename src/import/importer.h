@@ -56,6 +56,7 @@ class GraphImporter {
   // The fields of an exported node, found in one walk over its keys.
   struct Fields {
     explicit Fields(Json node);
+    std::string_view name_of_first_result() const;
     std::string_view target;
     std::string_view name;
     JsonArray inputs;
