@@ -64,6 +64,7 @@ class TypeAssigner {
   void share_joins();
   bool read_only_by(const Class& c, NodeId node) const;
   ValueId measured_id(ValueId id) const;  // the value of the float graph that has the statistics
+  bool holds_scores(const Class& c) const;
   Precision precision_of(const Class& c) const;
   Precision precision_of_value(ValueId id) const;
   Range within_bounds(Range range, const Class& c) const;

@@ -57,6 +57,7 @@ Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& optio
     for (const Scope& scope : options.scopes) {
       if (scope.kind != kind || !fits(scope, graph, node)) continue;
       choice.precision = scope.precision.value_or(choice.precision);
+      choice.by_scope |= scope.precision.has_value();
       choice.method = scope.method.value_or(choice.method);
     }
   }

@@ -10,6 +10,7 @@ namespace swoop {
 struct Choice {
   Precision precision = Precision::Int8;
   Method method = Method::Mse;
+  bool by_scope = false;  // somebody asked for this precision here
 };
 
 // * any run of characters, ? any single one; everything else stands for itself.

@@ -125,7 +125,21 @@ Precision TypeAssigner::precision_of_value(ValueId id) const {
                                                              : assignment_.options.precision;
 }
 
+// Scores that only a softmax reads are 16 bits wide inside it anyway, and an accumulator gives 16 bits as fast as 8.
+bool TypeAssigner::holds_scores(const Class& c) const {
+  if (c.sources.size() != 1) return false;
+  const Node* producer = graph_.producer(c.sources[0]);
+  bool accumulates = producer && (producer->op == Op::Conv || producer->op == Op::Linear || producer->op == Op::MatMul);
+  if (!accumulates || choices_[producer->id].by_scope) return false;
+  NodeId reader = kNone;
+  for (ValueId member : c.members)
+    for (const Use& use : graph_.value(member).uses)
+      if (use.node != kNone && graph_.node(use.node).op == Op::Softmax && kinds_[use.node] == Kind::Quantized) reader = use.node;
+  return reader != kNone && read_only_by(c, reader);
+}
+
 Precision TypeAssigner::precision_of(const Class& c) const {
+  if (holds_scores(c)) return Precision::Int16;
   for (ValueId source : c.sources)
     if (precision_of_value(source) == Precision::Int16) return Precision::Int16;
   return Precision::Int8;

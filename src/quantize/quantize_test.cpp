@@ -348,6 +348,23 @@ TEST(Quantize, four_bit_weights_and_one_scale_per_tensor_on_request) {
   EXPECT_GT(outcome.db, 15);
 }
 
+TEST(Quantize, scores_of_a_softmax_are_wide_unless_somebody_else_reads_or_names_them) {
+  auto type_of_scores = [](bool read_twice, bool named) {
+    Net net;
+    ValueId scores = net.conv(net.input({1, 3, 8, 8}), 4, "scores");
+    net.graph.add_output(net.node(Op::Softmax, {scores}, {{Key::Axis, int64_t{1}}}, "softmax"));
+    if (read_twice) net.graph.add_output(net.unary(scores, "tanh"));
+    QuantizeOptions options;
+    if (named) options.scopes = {{Scope::Kind::Node, "scores", Precision::Int8, {}}};
+    run(net, net.samples(), options);
+    EXPECT_EQ(type_of(net.graph, "softmax").dtype, DType::I8);
+    return type_of(net.graph, "scores").dtype;
+  };
+  EXPECT_EQ(type_of_scores(false, false), DType::I16);
+  EXPECT_EQ(type_of_scores(true, false), DType::I8);
+  EXPECT_EQ(type_of_scores(false, true), DType::I8);
+}
+
 TEST(Quantize, a_table_whose_result_is_raised_gets_a_wide_operand) {
   Net net;
   net.graph.add_output(net.unary(net.conv(net.input({1, 3, 8, 8}), 4, "conv"), "tanh"));
