@@ -9,6 +9,7 @@ std::span<const Rule> norm_rules();
 std::span<const Rule> softmax_rules();
 std::span<const Rule> attention_rules();
 std::span<const Rule> convolution_rules();
+std::span<const Rule> shuffle_rules();
 std::span<const Rule> transposed_rules();
 std::span<const Rule> pooling_rules();
 std::span<const Rule> resample_rules();
@@ -20,7 +21,7 @@ std::span<const Rule> expand_rules() {
     std::vector<Rule> all;
     for (std::span<const Rule> part :
          {norm_rules(), attention_rules(), softmax_rules(), pooling_rules(), window_rules(), convolution_rules(),
-          transposed_rules(), resample_rules(), arithmetic_rules(), product_rules(), primitive_rules()})
+          shuffle_rules(), transposed_rules(), resample_rules(), arithmetic_rules(), product_rules(), primitive_rules()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

@@ -1,0 +1,105 @@
+// Channel shuffles: reshape(transpose(reshape(x))) that swaps groups of channels, whole or a slice of it. Channels last, a
+// transposition of the innermost axes costs up to 25 cycles per element on U85; a convolution picks channels on the way.
+#include <algorithm>
+#include <numeric>
+
+#include "legalize/kernel.h"
+
+namespace swoop {
+
+namespace {
+
+struct Shuffle {
+  ValueId x;
+  std::vector<int64_t> source;  // channel i of the result is channel source[i] of x
+};
+
+std::optional<Shuffle> shuffle_of(Rewriter& rw, ValueId result) {
+  Node* top = rw.graph().producer(result);
+  if (!top) return std::nullopt;
+  if (top->op == Op::Slice) {
+    if (top->integer(Key::Axis) != 1 || top->integer(Key::Step) != 1) return std::nullopt;
+    std::optional<Shuffle> whole = shuffle_of(rw, top->inputs[0]);
+    if (!whole) return std::nullopt;
+    whole->source = {whole->source.begin() + top->integer(Key::Start), whole->source.begin() + top->integer(Key::End)};
+    return whole;
+  }
+  Node* turn = top->op == Op::Reshape ? rw.producer(*top, 0, Op::Transpose) : nullptr;
+  Node* split = turn ? rw.producer(*turn, 0, Op::Reshape) : nullptr;
+  if (!split) return std::nullopt;
+  const Type& type = rw.type(split->inputs[0]);
+  const Shape& parts = rw.type(split->outputs[0]).shape;
+  if (type != rw.type(result) || !type.quantized() || type.quant->per_channel() || type.rank() < 3) return std::nullopt;
+  bool grouped = type.dtype == DType::I8 && parts.size() == type.shape.size() + 1 && parts[0] == type.shape[0] &&
+                 parts[1] * parts[2] == type.shape[1] && std::equal(parts.begin() + 3, parts.end(), type.shape.begin() + 2);
+  if (!grouped) return std::nullopt;
+  Ints swapped(parts.size());
+  std::iota(swapped.begin(), swapped.end(), 0);
+  std::swap(swapped[1], swapped[2]);
+  if (turn->ints(Key::Perm) != swapped) return std::nullopt;
+  Shuffle shuffle{split->inputs[0], {}};
+  for (int64_t i = 0; i < parts[2]; ++i)
+    for (int64_t group = 0; group < parts[1]; ++group) shuffle.source.push_back(group * parts[2] + i);
+  return shuffle;
+}
+
+bool is_plain_conv(const Rewriter& rw, const Node& n) {
+  return n.op == Op::Conv && n.integer(Key::Groups) == 1 && !n.flag(Key::ChannelsLast) && rw.type(n.inputs[1]).rank() == 4 &&
+         rw.value(n.inputs[1]).constant;
+}
+
+// conv(shuffle(x))  ->  conv(x) with its weights in x's order, zeros for channels that are not picked
+bool shuffle_in_weights(Rewriter& rw, Node& n) {
+  std::optional<Shuffle> shuffle = is_plain_conv(rw, n) ? shuffle_of(rw, n.inputs[0]) : std::nullopt;
+  std::optional<Kernel> kernel = shuffle ? kernel_of(rw, n) : std::nullopt;
+  if (!kernel) return false;
+  Kernel wide(kernel->outputs, kernel->height, kernel->width, rw.type(shuffle->x).shape[1], kernel->type);
+  for (int64_t o = 0; o < kernel->outputs; ++o)
+    for (int64_t y = 0; y < kernel->height; ++y)
+      for (int64_t x = 0; x < kernel->width; ++x)
+        for (int64_t i = 0; i < kernel->inputs; ++i)
+          wide.at(o, y, x, shuffle->source[static_cast<size_t>(i)]) = kernel->at(o, y, x, i);
+  ValueId weight = weights_first(rw, wide, rw.value(n.inputs[1]).name);
+  rw.set_input(n, 0, shuffle->x);
+  rw.set_input(n, 1, weight);
+  return true;
+}
+
+// shuffle(x), or a slice of it, that others read than such convolutions  ->  a 1x1 conv that picks its channels
+bool shuffle_by_conv(Rewriter& rw, Node& n) {
+  constexpr int64_t kMostChannels = 512;  // the weights have the square of it, nearly all zero
+  std::optional<Shuffle> shuffle = shuffle_of(rw, n.outputs[0]);
+  if (!shuffle) return false;
+  bool needed = false;
+  for (const Use& use : rw.value(n.outputs[0]).uses) {
+    const Node* user = use.node == kNone ? nullptr : &rw.graph().node(use.node);
+    bool sliced = user && user->op == Op::Slice && user->integer(Key::Axis) == 1 && user->integer(Key::Step) == 1;
+    needed |= !sliced && !(user && is_plain_conv(rw, *user));
+  }
+  const Type out = rw.type(n.outputs[0]);
+  int64_t channels = rw.type(shuffle->x).shape[1];
+  if (!needed || channels > kMostChannels) return false;
+  Shape shape(out.shape.size(), 1);
+  shape[0] = out.shape[1];
+  shape[1] = channels;
+  std::vector<int64_t> picks(static_cast<size_t>(shape[0] * shape[1]), 0);
+  for (size_t i = 0; i < shuffle->source.size(); ++i)
+    picks[i * static_cast<size_t>(channels) + static_cast<size_t>(shuffle->source[i])] = 1;
+  ValueId weight = codes(rw, quantized(DType::I8, shape, 1.0, 0), picks, "shuffle");
+  Ints ones(out.shape.size() - 2, 1);
+  Attrs attrs{{Key::Stride, ones}, {Key::Padding, Ints(2 * ones.size(), 0)}, {Key::Dilation, ones}, {Key::Groups, int64_t{1}}};
+  rw.replace(n, rw.make(Op::Conv, {shuffle->x, weight, kNone}, attrs, out));
+  return true;
+}
+
+}  // namespace
+
+std::span<const Rule> shuffle_rules() {
+  static const Rule kRules[] = {
+      {"shuffle-in-weights", {Op::Conv}, shuffle_in_weights},
+      {"shuffle-by-conv", {Op::Reshape, Op::Slice}, shuffle_by_conv},
+  };
+  return kRules;
+}
+
+}  // namespace swoop
