@@ -217,6 +217,41 @@ def test_unsigned_codes_give_pytorchs_numbers(ports, target, tmp_path):
     assert steps.max() < 1.5 and np.mean(steps < 0.5) >= 0.99  # PyTorch's float sums decide what lies between two codes
 
 
+class Conv3d(torch.nn.Module):
+    """A quantized convolution on three dims."""
+
+    def __init__(self, groups, **options):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.options = dict(groups=groups, **options)
+        self.register_buffer("codes", torch.randint(-127, 128, (6, 4 // groups, 3, 2, 3), dtype=torch.int8, generator=generator))
+        self.register_buffer("bias", torch.randn(6, generator=generator))
+
+    def forward(self, x):
+        quantized = torch.ops.quantized_decomposed
+        limits = (-128, 127, torch.int8)
+        x = quantized.dequantize_per_tensor(quantized.quantize_per_tensor(x, 0.03, 5, *limits), 0.03, 5, *limits)
+        weight = quantized.dequantize_per_tensor(self.codes, 0.004, 0, *limits)
+        y = torch.nn.functional.conv3d(x, weight, self.bias, **self.options)
+        return quantized.dequantize_per_tensor(quantized.quantize_per_tensor(y, 0.1, -3, *limits), 0.1, -3, *limits)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("batch, groups, options", [
+    (1, 1, {}), (2, 1, dict(stride=(2, 1, 2), padding=1)), (1, 2, dict(padding=(2, 0, 1))), (1, 2, dict(dilation=(2, 1, 1)))],
+    ids=["plain", "stride", "groups", "dilation"])
+def test_convolutions_on_three_dims(batch, groups, options, target, tmp_path):
+    from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers the q/dq operators)
+
+    x = torch.randn(batch, 4, 7, 6, 5, generator=torch.Generator().manual_seed(1))
+    module = Conv3d(groups, **options).eval()
+    torch.export.save(torch.export.export(module, (x,)), tmp_path / "model.pt2")
+    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, target)
+    assert (summary["delegates"], summary["host_ops"], summary["accuracy"]["bit_exact"]) == (1, {}, True)
+    steps = np.abs(run_program(program, tmp_path, x=x.numpy()) - module(x).numpy()) / 0.1
+    assert steps.max() < 1.5 and np.mean(steps < 0.5) >= 0.99
+
+
 class Camera(torch.nn.Module):
     """Bytes of an image, channels last, as a camera gives them."""
 

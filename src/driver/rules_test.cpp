@@ -108,18 +108,18 @@ std::string print_body(const Graph& graph) {
   return body;
 }
 
-std::string run_case(const Case& c) {
+Result<std::string> run_case(const Case& c) {
   Result<Graph> graph = parse(fmt::format("graph \"main\" {}\n{}", c.signature, c.in));
-  if (!graph) return "does not parse: " + graph.error().message + "\n";
+  if (!graph) return error("does not parse: {}", graph.error().message);
   Result<NpuTarget> target = parse_target(c.target);
-  if (!target) return target.error().message + "\n";
+  if (!target) return target.error();
   for (const std::string& name : c.run) {
     auto [rules, repeat] = rules_named(name);
-    if (rules.empty()) return "there is no step or rule called " + name + "\n";
+    if (rules.empty()) return error("there is no step or rule called {}", name);
     StepStats stats = rewrite(*graph, rules, repeat, &*target);
     if (rules.size() == 1) (stats.hits > 0 ? fired[name].first : fired[name].second) += 1;
   }
-  if (std::optional<std::string> fault = verify(*graph)) return "the graph is broken: " + *fault + "\n";
+  if (std::optional<std::string> fault = verify(*graph)) return error("the graph is broken: {}", *fault);
   return print_body(*graph);
 }
 
@@ -135,9 +135,10 @@ TEST(Rules, give_what_their_files_say) {
     ASSERT_TRUE(mapped) << file;
     std::vector<Case> cases = read_cases(std::string(text_of((*mapped)->bytes())));
     for (Case& c : cases) {
-      std::string got = run_case(c);
-      if (update) c.out = got;
-      EXPECT_EQ(got, c.out) << file << "\n" << c.title;
+      Result<std::string> got = run_case(c);
+      ASSERT_TRUE(got) << file << "\n" << c.title << "\n" << got.error().message;
+      if (update) c.out = *got;
+      EXPECT_EQ(*got, c.out) << file << "\n" << c.title;
     }
     if (update) {
       ASSERT_TRUE(write_file(file, written(cases)));

@@ -12,17 +12,42 @@ Ints stride_of(const Call& c, size_t index, const Ints& kernel) {
   return stride.empty() ? kernel : c.ints(index, kernel.size());
 }
 
+// A pool on three dims is one on the last two, then one along the first: windows are boxes.
+ValueId in_two_steps(Call& c, ValueId x, Op op, const Attrs& attrs) {
+  Attrs plane = attrs, depth = attrs;
+  for (Key key : {Key::Kernel, Key::Stride, Key::Dilation, Key::Padding, Key::Size}) {
+    if (!attrs.find(key)) continue;
+    const Ints& values = std::get<Ints>(*attrs.find(key));
+    std::ptrdiff_t first = key == Key::Padding ? 2 : 1;
+    plane.set(key, Ints(values.begin() + first, values.end()));
+    Ints along(values.begin(), values.begin() + first);
+    along.resize(2 * along.size(), key == Key::Padding ? 0 : 1);
+    depth.set(key, std::move(along));
+  }
+  const Shape in = c.shape(x);
+  ValueId y = c.make(op, {c.reshape(x, {in[0], in[1] * in[2], in[3], in[4]})}, plane);
+  const int64_t rows = c.shape(y)[2], columns = c.shape(y)[3];
+  y = c.reshape(y, {in[0], in[1], in[2], rows * columns});
+  if (attrs.find(Key::Size)) depth.set(Key::Size, Ints{std::get<Ints>(*attrs.find(Key::Size))[0], rows * columns});
+  if (attrs.find(Key::Divisor) && std::get<int64_t>(*attrs.find(Key::Divisor)) != 0) depth.set(Key::Divisor, int64_t{1});
+  y = c.make(op, {y}, depth);
+  return c.reshape(y, {in[0], in[1], c.shape(y)[2], rows, columns});
+}
+
+template <size_t n>
+ValueId pooled(Call& c, Op op, const Attrs& attrs) {
+  return batched(c, c.tensor(0), n, [&](ValueId x) { return n == 3 ? in_two_steps(c, x, op, attrs) : c.make(op, {x}, attrs); });
+}
+
 template <size_t n>
 ValueId max_pooled(Call& c) {
   Ints kernel = c.ints(1, n);
-  return batched(c, c.tensor(0), n, [&](ValueId x) {
-    return c.make(Op::MaxPool, {x},
-                  {{Key::Kernel, kernel},
-                   {Key::Stride, stride_of(c, 2, kernel)},
-                   {Key::Padding, pairs(c.ints(3, n))},
-                   {Key::Dilation, c.ints(4, n)},
-                   {Key::CeilMode, c.flag(5)}});
-  });
+  return pooled<n>(c, Op::MaxPool,
+                   {{Key::Kernel, kernel},
+                    {Key::Stride, stride_of(c, 2, kernel)},
+                    {Key::Padding, pairs(c.ints(3, n))},
+                    {Key::Dilation, c.ints(4, n)},
+                    {Key::CeilMode, c.flag(5)}});
 }
 
 template <size_t n>
@@ -39,21 +64,19 @@ Results max_pool_with_indices(Call& c) {
 template <size_t n>
 Results avg_pool(Call& c) {
   Ints kernel = c.ints(1, n);
-  int64_t divisor = n == 2 ? c.integer(6, 0) : 0;
-  return batched(c, c.tensor(0), n, [&](ValueId x) {
-    return c.make(Op::AvgPool, {x},
-                  {{Key::Kernel, kernel},
-                   {Key::Stride, stride_of(c, 2, kernel)},
-                   {Key::Padding, pairs(c.ints(3, n))},
-                   {Key::CeilMode, c.flag(4)},
-                   {Key::CountIncludePad, c.flag(5)},
-                   {Key::Divisor, divisor}});
-  });
+  int64_t divisor = n > 1 ? c.integer(6, 0) : 0;
+  return pooled<n>(c, Op::AvgPool,
+                   {{Key::Kernel, kernel},
+                    {Key::Stride, stride_of(c, 2, kernel)},
+                    {Key::Padding, pairs(c.ints(3, n))},
+                    {Key::CeilMode, c.flag(4)},
+                    {Key::CountIncludePad, c.flag(5)},
+                    {Key::Divisor, divisor}});
 }
 
 template <size_t n>
 ValueId adaptive(Call& c, Op op) {
-  return batched(c, c.tensor(0), n, [&](ValueId x) { return c.make(op, {x}, {{Key::Size, c.ints(1, n)}}); });
+  return pooled<n>(c, op, {{Key::Size, c.ints(1, n)}});
 }
 
 template <size_t n>
@@ -106,18 +129,26 @@ constexpr std::string_view kMaxPool = "self, kernel_size, stride=[], padding=0, 
 constexpr Row kRows[] = {
     {"aten.max_pool1d.default", kMaxPool, max_pool<1>},
     {"aten.max_pool2d.default", kMaxPool, max_pool<2>},
+    {"aten.max_pool3d.default", kMaxPool, max_pool<3>},
     {"aten.max_pool1d_with_indices.default", kMaxPool, max_pool_with_indices<1>},
     {"aten.max_pool2d_with_indices.default", kMaxPool, max_pool_with_indices<2>},
+    {"aten.max_pool3d_with_indices.default", kMaxPool, max_pool_with_indices<3>},
     {"aten.avg_pool1d.default", "self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True",
      avg_pool<1>},
     {"aten.avg_pool2d.default",
      "self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None",
      avg_pool<2>},
+    {"aten.avg_pool3d.default",
+     "self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None",
+     avg_pool<3>},
     {"aten.adaptive_avg_pool1d.default", "self, output_size", adaptive_avg_pool<1>},
     {"aten.adaptive_avg_pool2d.default", "self, output_size", adaptive_avg_pool<2>},
     {"aten._adaptive_avg_pool2d.default", "self, output_size", adaptive_avg_pool<2>},
     {"aten.adaptive_max_pool1d.default", "self, output_size", adaptive_max_pool<1>},
     {"aten.adaptive_max_pool2d.default", "self, output_size", adaptive_max_pool<2>},
+    {"aten.adaptive_avg_pool3d.default", "self, output_size", adaptive_avg_pool<3>},
+    {"aten._adaptive_avg_pool3d.default", "self, output_size", adaptive_avg_pool<3>},
+    {"aten.adaptive_max_pool3d.default", "self, output_size", adaptive_max_pool<3>},
     {"aten.upsample_nearest1d.vec", "input, output_size, scale_factors", upsample_nearest_vec, "nearest"},
     {"aten.upsample_nearest2d.vec", "input, output_size, scale_factors", upsample_nearest_vec, "nearest"},
     {"aten.upsample_linear1d.vec", "input, output_size, align_corners, scale_factors", upsample_linear_vec, "bilinear"},

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "legalize/common.h"
+#include "legalize/kernel.h"
 
 namespace swoop {
 
@@ -32,6 +32,35 @@ bool widen_window_to_2d(Rewriter& rw, Node& n) {
   }
   ValueId wide = rw.make(n.op, inputs, attrs, with_shape(out, {out.shape[0], out.shape[1], 1, out.shape[2]}));
   rw.replace(n, reshape(rw, wide, out.shape));
+  return true;
+}
+
+// A conv on three spatial dims  ->  a conv on two: the planes that one result plane reads stand side by side as channels, and
+// the result planes are the batch. U55 and U65 have no other form; the U85's own takes 3 times the cycles.
+bool conv_by_planes(Rewriter& rw, Node& n) {
+  const Type in = rw.type(n.inputs[0]);
+  const Type out = rw.type(n.outputs[0]);
+  if (in.rank() != 5 || n.flag(Key::ChannelsLast) || !on_integers(rw.graph(), n)) return false;
+  const Ints stride = n.ints(Key::Stride), dilation = n.ints(Key::Dilation), padding = n.ints(Key::Padding);
+  const Shape w = rw.type(n.inputs[1]).shape;  // [O, C/groups, taps, h, w]
+  const int64_t groups = n.integer(Key::Groups), planes = out.shape[2], taps = w[2];
+  ValueId x = pad_axis(rw, n.inputs[0], 2, padding[0], padding[1]);
+  std::vector<ValueId> parts;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    int64_t start = tap * dilation[0];
+    ValueId part = rw.make(Op::Slice, {x}, {{Key::Axis, int64_t{2}}, {Key::Start, start}, {Key::End, start + (planes - 1) * stride[0] + 1}, {Key::Step, stride[0]}});
+    part = transpose(rw, part, {0, 2, 1, 3, 4});
+    parts.push_back(reshape(rw, part, {in.shape[0] * planes, groups, w[1], in.shape[3], in.shape[4]}));
+  }
+  x = reshape(rw, concat(rw, std::move(parts), 2), {in.shape[0] * planes, taps * in.shape[1], in.shape[3], in.shape[4]});
+  ValueId weight = reshape(rw, transpose(rw, n.inputs[1], {0, 2, 1, 3, 4}), {w[0], taps * w[1], w[3], w[4]});
+  Attrs attrs = n.attrs;
+  attrs.set(Key::Stride, Ints(stride.begin() + 1, stride.end()));
+  attrs.set(Key::Dilation, Ints(dilation.begin() + 1, dilation.end()));
+  attrs.set(Key::Padding, Ints(padding.begin() + 2, padding.end()));
+  ValueId y = rw.make(Op::Conv, {x, weight, n.inputs[2]}, attrs, with_shape(out, {in.shape[0] * planes, w[0], out.shape[3], out.shape[4]}));
+  y = reshape(rw, y, {in.shape[0], planes, w[0], out.shape[3], out.shape[4]});
+  rw.replace(n, transpose(rw, y, {0, 2, 1, 3, 4}));
   return true;
 }
 
@@ -213,6 +242,7 @@ const std::vector<Op> kWindowOps = {Op::Conv, Op::ConvTranspose, Op::MaxPool, Op
 std::span<const Rule> window_rules() {
   static const Rule kRules[] = {
       {"widen-window-to-2d", kWindowOps, widen_window_to_2d},
+      {"conv-by-planes", {Op::Conv}, conv_by_planes},
       {"plain-adaptive-pool", {Op::AdaptiveAvgPool, Op::AdaptiveMaxPool}, plain_adaptive_pool},
       {"count-padding", {Op::AvgPool}, count_padding},
       {"drop-ceil-mode", {Op::MaxPool, Op::AvgPool}, drop_ceil_mode},

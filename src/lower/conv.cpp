@@ -94,18 +94,6 @@ Result<tosa::TensorId> Lowering::conv(const Node& n) {
   const Shape& w = weight.type.shape;
   tosa::DType dtype = weight_dtype(weight.type);
 
-  if (w.size() == 5) {
-    const Ints& padding = n.ints(Key::Padding);
-    tosa::Conv3dAttributes attributes;
-    for (size_t i = 0; i < 6; ++i) attributes.pad[i] = static_cast<int32_t>(padding[i]);
-    for (size_t i = 0; i < 3; ++i) {
-      attributes.stride[i] = static_cast<int32_t>(n.ints(Key::Stride)[i]);
-      attributes.dilation[i] = static_cast<int32_t>(n.ints(Key::Dilation)[i]);
-    }
-    Id weights = b.constant(dtype, tosa_shape(w), Buffer(weight.data.begin(), weight.data.end()), weight.name);
-    return from_accumulator(n, b.conv3d(operand(n.inputs[0]), weights, bias, attributes, x_zp, w_zp), scales);
-  }
-
   tosa::Conv2dAttributes attributes;
   attributes.pad = pad4(n.ints(Key::Padding));
   attributes.stride = pair(n.ints(Key::Stride));

@@ -117,12 +117,6 @@ TensorId Builder::transpose_conv2d(TensorId x, TensorId weight, TensorId bias,
                  {x, weight, bias, scalar(dtype(x), input_zp), scalar(dtype(weight), weight_zp)});
 }
 
-TensorId Builder::conv3d(TensorId x, TensorId weight, TensorId bias, const Conv3dAttributes& attributes,
-                         int32_t input_zp, int32_t weight_zp) {
-  return add_one(Op::Conv3d, attributes,
-                 {x, weight, bias, scalar(dtype(x), input_zp), scalar(dtype(weight), weight_zp)});
-}
-
 TensorId Builder::matmul(TensorId a, TensorId b, int32_t a_zp, int32_t b_zp) {
   return add_one(Op::Matmul, NoAttributes{}, {a, b, scalar(dtype(a), a_zp), scalar(dtype(b), b_zp)});
 }

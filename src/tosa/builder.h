@@ -55,8 +55,6 @@ class Builder {
                             int32_t input_zp, int32_t weight_zp = 0);
   TensorId transpose_conv2d(TensorId x, TensorId weight, TensorId bias, const TransposeConv2dAttributes& attributes,
                             int32_t input_zp, int32_t weight_zp = 0);
-  TensorId conv3d(TensorId x, TensorId weight, TensorId bias, const Conv3dAttributes& attributes, int32_t input_zp,
-                  int32_t weight_zp = 0);
   TensorId matmul(TensorId a, TensorId b, int32_t a_zp, int32_t b_zp);  // [N,H,C] x [N,C,W]
   TensorId avg_pool2d(TensorId x, const PoolAttributes& attributes, int32_t input_zp, int32_t output_zp);
   TensorId max_pool2d(TensorId x, const PoolAttributes& attributes);
