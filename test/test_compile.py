@@ -279,6 +279,38 @@ def test_a_cameras_bytes_go_to_the_npu_as_they_are(target, tmp_path):
         np.testing.assert_allclose(result, module(x).numpy(), atol=2 * step)
 
 
+class HostKernels(torch.nn.Module):
+    """Operators that only the runtime's own kernels compute stand between layers, and integers leave the model."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.before, self.after = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Conv2d(8, 4, 3)
+
+    def forward(self, x, grid):
+        y = self.after(torch.nn.functional.grid_sample(torch.relu(self.before(x)), grid, align_corners=False))
+        values, indices = y.flatten(1).topk(3)
+        return y, values, indices
+
+
+def test_models_are_calibrated_through_kernels_of_the_runtime(tmp_path):
+    generator = torch.Generator().manual_seed(1)
+    samples = [(torch.randn(1, 3, 9, 8, generator=generator), torch.rand(1, 9, 8, 2, generator=generator) * 2 - 1) for _ in range(3)]
+    module = HostKernels().eval()
+    torch.export.save(torch.export.export(module, samples[0]), tmp_path / "model.pt2")
+    np.savez(tmp_path / "samples.npz", x=np.stack([x.numpy() for x, _ in samples]), grid=np.stack([g.numpy() for _, g in samples]))
+    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, "ethos-u55-128", "--calibrate", tmp_path / "samples.npz")
+    assert summary["host_ops"] == {"aten::grid_sampler_2d": 1, "aten::topk.values": 1}, summary["host_reasons"]
+    accuracy = summary["accuracy"]
+    assert min(accuracy["sqnr_db"][:2]) > 30 and accuracy["equal"][:2] == [None, None]
+    assert accuracy["sqnr_db"][2] is None and accuracy["max_error"][2] is None and 0.5 < accuracy["equal"][2] <= 1
+    with torch.no_grad():
+        wanted = [module(*sample)[0].numpy() for sample in samples]
+    got = run_program(program, tmp_path, **np.load(tmp_path / "samples.npz"))
+    largest = max(float(np.abs(g - w).max()) for g, w in zip(got, wanted))
+    assert accuracy["max_error"][0] == pytest.approx(largest, rel=1e-4)
+
+
 @pytest.mark.parametrize("target, config, mode", [
     ("ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram"),
     ("ethos-u85-256", "Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB"),

@@ -6,6 +6,7 @@
 
 #include "npu/npu.h"
 #include "run/runtime.h"
+#include "support/check.h"
 #include "support/file.h"
 
 namespace swoop {
@@ -59,7 +60,10 @@ class Prover {
     summary.samples = given ? count : 0;
     for (size_t i = 0; i < count; ++i) TRY(prove_sample(samples.inputs[i], summary));
     summary.bit_exact = true;
-    for (double& db : summary.sqnr_db) db /= static_cast<double>(count);
+    for (OutputAccuracy& output : summary.outputs) {
+      output.sqnr_db /= static_cast<double>(count);
+      if (output.equal) *output.equal /= static_cast<double>(count);
+    }
     return summary;
   }
 
@@ -172,12 +176,30 @@ class Prover {
     for (size_t i = 0; i < expected.size(); ++i) {
       if (proof_.pipeline->reference->output_port(i).role != Port::Role::User) continue;
       if (next >= outputs.size()) break;
-      if (summary.sqnr_db.size() <= next) summary.sqnr_db.push_back(0);
-      Tensor actual = real_tensor(outputs[next], proof_.outputs[next]);
-      if (expected[i].dtype == DType::F32 && actual.shape == expected[i].shape) summary.sqnr_db[next] += sqnr_db({&expected[i], 1}, {&actual, 1});
+      if (summary.outputs.size() <= next) summary.outputs.emplace_back();
+      compare(expected[i], real_tensor(outputs[next], proof_.outputs[next]), summary.outputs[next]);
       ++next;
     }
     return {};
+  }
+
+  static void compare(const Tensor& expected, const Tensor& actual, OutputAccuracy& accuracy) {
+    CHECK(expected.shape == actual.shape, "an output has {} instead of {}", to_text(actual.shape), to_text(expected.shape));
+    auto values = actual.as<float>();
+    if (expected.dtype == DType::F32) {
+      accuracy.sqnr_db += sqnr_db({&expected, 1}, {&actual, 1});
+      auto reals = expected.as<float>();
+      for (size_t i = 0; i < values.size(); ++i)
+        accuracy.max_error = std::max(accuracy.max_error, std::fabs(static_cast<double>(values[i]) - static_cast<double>(reals[i])));
+      return;
+    }
+    size_t same = 0;
+    for (size_t i = 0; i < values.size(); ++i) same += static_cast<double>(values[i]) == integer_at(expected, i);
+    accuracy.equal = accuracy.equal.value_or(0) + (values.empty() ? 1.0 : static_cast<double>(same) / static_cast<double>(values.size()));
+  }
+
+  static double integer_at(const Tensor& tensor, size_t i) {
+    return tensor.dtype == DType::Bool ? static_cast<double>(tensor.as<bool>()[i]) : static_cast<double>(tensor.as<int64_t>()[i]);
   }
 
   static Tensor real_tensor(const RunTensor& output, const PortSummary& port) {
@@ -190,7 +212,10 @@ class Prover {
       }
       double code = output.dtype == "int8"    ? static_cast<double>(load<int8_t>(output.data.data() + i))
                     : output.dtype == "uint8" ? static_cast<double>(load<uint8_t>(output.data.data() + i))
+                    : output.dtype == "bool"  ? static_cast<double>(load<uint8_t>(output.data.data() + i))
                     : output.dtype == "int16" ? static_cast<double>(load<int16_t>(output.data.data() + 2 * i))
+                    : output.dtype == "int32" ? static_cast<double>(load<int32_t>(output.data.data() + 4 * i))
+                    : output.dtype == "int64" ? static_cast<double>(load<int64_t>(output.data.data() + 8 * i))
                                               : 0.0;
       values[i] = static_cast<float>((code - static_cast<double>(port.zero_point.value_or(0))) * port.scale.value_or(1.0));
     }

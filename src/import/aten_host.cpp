@@ -6,7 +6,10 @@ namespace swoop {
 
 namespace {
 
-constexpr Row kept(std::string_view name, std::string_view schema) { return {name, schema}; }
+// kernel: the operator of the same arguments that the runtime knows it by, where that is another one
+constexpr Row kept(std::string_view name, std::string_view schema, std::string_view kernel = {}) {
+  return {name, schema, nullptr, kernel};
+}
 constexpr Row dropped(std::string_view name, std::string_view schema) {
   return {name, schema, nullptr, "", RowKind::Drop};
 }
@@ -20,7 +23,8 @@ constexpr Row kRows[] = {
     kept("aten.sort.stable", "self, *, stable, dim=-1, descending=False"),
     kept("aten.argsort.default", "self, dim=-1, descending=False"),
     kept("aten.nonzero.default", "self"),
-    kept("aten.grid_sampler.default", "input, grid, interpolation_mode, padding_mode, align_corners"),
+    kept("aten.grid_sampler.default", "input, grid, interpolation_mode, padding_mode, align_corners",
+         "aten.grid_sampler_2d.default"),
     kept("aten.grid_sampler_2d.default", "input, grid, interpolation_mode, padding_mode, align_corners"),
     kept("aten.unfold.default", "self, dimension, size, step"),
     kept("aten.im2col.default", "self, kernel_size, dilation, padding, stride"),

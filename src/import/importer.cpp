@@ -302,7 +302,6 @@ void GraphImporter::import_operator(const Fields& node, std::string_view target,
   call.row = known.found.row;
   call.results.clear();
   call.wanted.clear();
-  if (call.name.empty() && !outputs.names.empty()) call.name = outputs.names[0];
   for (size_t i = 0; i < outputs.names.size(); ++i) {
     if (!outputs.tensors[i]) malformed("its result is a number that depends on the data; compute with tensors instead");
     call.results.push_back(outputs.metas[i].type);
@@ -322,7 +321,7 @@ void GraphImporter::import_operator(const Fields& node, std::string_view target,
     }
   }
   if (values.empty() && !outputs.names.empty()) {
-    values = make_opaque(call, target);
+    values = make_opaque(call, call.row && !call.row->build && !call.row->detail.empty() ? call.row->detail : target);
     const Loc* loc = graph_.loc(call.loc);
     program_.notes.push_back(
         {call.name, loc ? to_text(*loc) : std::string(), fmt::format("{} stays a host kernel: {}", target, why)});

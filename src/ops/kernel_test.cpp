@@ -148,7 +148,7 @@ TEST(Execute, says_what_the_data_got_wrong) {
   EXPECT_EQ(message(run("graph \"g\" (%x: i64[1])\n  return %x\n", {})), "this graph has 1 inputs, and 0 were given");
   EXPECT_EQ(message(run("graph \"g\" (%x: f32[1])\n  %y = opaque %x target=\"aten::topk\" : f32[1]\n  return %y\n",
                         {floats({1})})),
-            "y: opaque cannot be computed in float");
+            "y: aten::topk cannot be computed in float");
 }
 
 TEST(Execute, shows_every_value_to_the_observer_once_and_with_its_type) {

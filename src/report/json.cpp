@@ -220,10 +220,19 @@ std::string to_json(const Summary& s) {
       json.field("bit_exact", *s.accuracy->bit_exact);
     else
       json.unknown("bit_exact", "the file was not run");
-    json.key("sqnr_db");
-    json.open('[');
-    for (double db : s.accuracy->sqnr_db) json.raw(JsonWriter::number(db));
-    json.close(']');
+    auto list = [&](std::string_view key, auto value) {
+      json.key(key);
+      json.open('[');
+      for (const OutputAccuracy& output : s.accuracy->outputs) {
+        std::optional<double> figure = value(output);
+        json.raw(figure ? JsonWriter::number(*figure) : "null");
+      }
+      json.close(']');
+    };
+    using Figure = std::optional<double>;
+    list("sqnr_db", [](const OutputAccuracy& o) { return o.equal ? Figure() : o.sqnr_db; });
+    list("max_error", [](const OutputAccuracy& o) { return o.equal ? Figure() : o.max_error; });
+    list("equal", [](const OutputAccuracy& o) { return o.equal; });
     json.close('}');
   } else {
     json.unknown("accuracy", s.accuracy_why);

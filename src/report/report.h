@@ -48,10 +48,17 @@ struct HostNodeSummary {
   std::string advice;
 };
 
+// One output of the file against the float model's, over all samples.
+struct OutputAccuracy {
+  double sqnr_db = 0;  // mean of the samples
+  double max_error = 0;
+  std::optional<double> equal;  // of integers, which have no noise: the share of elements that are the same
+};
+
 struct AccuracySummary {
   size_t samples = 0;
   std::optional<bool> bit_exact;
-  std::vector<double> sqnr_db;  // per output
+  std::vector<OutputAccuracy> outputs;  // empty: not compared
 };
 
 struct Summary {

@@ -86,10 +86,12 @@ std::string to_text(const Summary& s) {
   if (!s.regions.empty()) line("hottest", hottest(s, cycles));
   line("memory", fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}", bytes(sram), bytes(dram), bytes(flash), bytes(s.planned_bytes), bytes(s.method_bytes), bytes(s.temp_bytes)));
   if (s.accuracy) {
-    std::vector<std::string> db;
-    for (double value : s.accuracy->sqnr_db) db.push_back(fmt::format("{:.1f} dB", value));
+    std::vector<std::string> outputs;
+    for (const OutputAccuracy& o : s.accuracy->outputs)
+      outputs.push_back(o.equal ? fmt::format("{:.1f} % equal", 100 * *o.equal) : fmt::format("SQNR {:.1f} dB (max error {:.3g})", o.sqnr_db, o.max_error));
     std::string exact = !s.accuracy->bit_exact ? "not run" : *s.accuracy->bit_exact ? "the file runs bit for bit as computed" : "THE FILE DIFFERS";
-    std::string noise = db.empty() ? "SQNR not known (no samples)" : fmt::format("SQNR {} on {} samples", fmt::join(db, ", "), s.accuracy->samples);
+    std::string noise = outputs.empty() ? "SQNR not known (no samples)"
+                                        : fmt::format("{} on {} sample{}", fmt::join(outputs, ", "), s.accuracy->samples, s.accuracy->samples == 1 ? "" : "s");
     line("accuracy", fmt::format("{}; {}", noise, exact));
   } else if (!s.accuracy_why.empty()) {
     line("accuracy", fmt::format("not known: {}", s.accuracy_why));
