@@ -279,6 +279,24 @@ def test_a_cameras_bytes_go_to_the_npu_as_they_are(target, tmp_path):
         np.testing.assert_allclose(result, module(x).numpy(), atol=2 * step)
 
 
+class JoinedReductions(torch.nn.Module):
+    """As in CBAM. regor's own code for a REDUCE_MAX in front of a concat reads a row too far on U55 and U65."""
+
+    def forward(self, x):
+        return torch.cat([x.mean(1, keepdim=True), x.amax(1, keepdim=True), x.amin(1, keepdim=True)], 1), x.amax(-1)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_reductions_may_be_joined(target, tmp_path):
+    x = torch.rand(1, 17, 5, 20, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    torch.export.save(torch.export.export(JoinedReductions(), (x,)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "samples.npz", x=x.numpy()[None])
+    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, target, "--calibrate", tmp_path / "samples.npz")
+    assert (summary["delegates"], summary["host_ops"], summary["accuracy"]["bit_exact"]) == (1, {}, True)
+    step = summary["outputs"][0]["scale"]
+    np.testing.assert_allclose(run_program(program, tmp_path, x=x.numpy()), JoinedReductions()(x)[0].numpy(), atol=1.01 * step)
+
+
 class HostKernels(torch.nn.Module):
     """Operators that only the runtime's own kernels compute stand between layers, and integers leave the model."""
 

@@ -68,7 +68,7 @@ std::span<const Step> pipeline_steps() {
       {"expand", "legalize", Repeat::Fixpoint, tables({expand_rules(), movement_rules(), constant_rules()}), nullptr},
       {"channels-last", "legalize", Repeat::Once, tables({channels_last_rules()}), nullptr},                  // after expand: only 2-d and 3-d windows are left
       {"layout", "legalize", Repeat::Fixpoint, tables({layout_rules(), movement_rules(), constant_rules(), fold_rules()}), nullptr},  // before partition: a stray transpose splits a region
-      {"finish", "legalize", Repeat::Fixpoint, tables({finish_rules(), movement_rules()}), nullptr},  // after layout, which matches transposes by their rank
+      {"finish", "legalize", Repeat::Fixpoint, tables({finish_rules(), extreme_rules(), movement_rules()}), nullptr},  // after layout, which matches transposes by their rank
       {"partition", "partition", Repeat::Once, {}, cut_regions},
   };
   return kPipeline;

@@ -74,13 +74,19 @@ ValueId max_of_rows(Rewriter& rw, ValueId x) {
     ValueId turned = transpose(rw, x, swap);
     return transpose(rw, reduce(rw, Op::ReduceMax, turned, {axis - 1}, rw.type(x)), swap);
   }
-  while (rw.type(x).shape.back() > 1) {
-    int64_t length = rw.type(x).shape.back();
+  return by_halves(rw, Op::Maximum, x, axis);
+}
+
+ValueId by_halves(Rewriter& rw, Op op, ValueId x, int64_t axis) {
+  const auto dim = static_cast<size_t>(axis);
+  bool channels = axis + 1 == rw.type(x).rank();
+  while (rw.type(x).shape[dim] > 1) {
+    int64_t length = rw.type(x).shape[dim];
     int64_t half = (length + 1) / 2;
-    if (length % 16 == 0 && length > 16) half = (half + 15) / 16 * 16;  // both slices begin at a brick
+    if (channels && length % 16 == 0 && length > 16) half = (half + 15) / 16 * 16;  // both slices begin at a brick
     Type type = rw.type(x);
-    type.shape.back() = half;
-    x = rw.make(Op::Maximum, {slice(rw, x, axis, 0, half), slice(rw, x, axis, length - half, length)}, {}, type);
+    type.shape[dim] = half;
+    x = rw.make(op, {slice(rw, x, axis, 0, half), slice(rw, x, axis, length - half, length)}, {}, type);
   }
   return x;
 }

@@ -35,6 +35,9 @@ ValueId reduce(Rewriter& rw, Op op, ValueId x, Ints axes, Type type);  // keeps 
 // in DRAM): there a transpose and a REDUCE_MAX along the width are cheaper (0.8).
 ValueId max_of_rows(Rewriter& rw, ValueId x);
 
+// The same for any axis, and for MINIMUM.
+ValueId by_halves(Rewriter& rw, Op op, ValueId x, int64_t axis);
+
 // fn(x) of a positive i32 value with a large range, as i16 in `type`: rsqrt, reciprocal, log. One 16-bit table has 256
 // steps above zero, too few near zero. So each table covers a factor of 16: above its range the argument saturates,
 // below it the answer does, and the shares of the tables add up. Meant for one value per row, where it costs nothing.

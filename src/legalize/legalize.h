@@ -21,6 +21,7 @@ std::span<const Rule> layout_rules();
 
 // What is left once nothing moves any more: transposes in as few dims as can say them.
 std::span<const Rule> finish_rules();
+std::span<const Rule> extreme_rules();  // after layout, which decides the axes
 
 // --io int8: the program takes and gives codes; the quantize and dequantize at its border go.
 void use_integer_ports(Graph& graph);

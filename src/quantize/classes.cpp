@@ -211,6 +211,7 @@ bool TypeAssigner::read_only_by(const Class& c, NodeId node) const {
 // to 1: worth it up to r = 1.27.
 void TypeAssigner::share_joins() {
   constexpr double kWorthwhile = 1.27;
+  constexpr double kSlack = 0.05;  // searched ranges of the same values differ by that much
   for (NodeId id : graph_.order()) {
     const Node& node = graph_.node(id);
     if (!joins(node.op) || kinds_[id] != Kind::Quantized) continue;
@@ -221,10 +222,13 @@ void TypeAssigner::share_joins() {
       Class& from = classes_[operand];
       Class& to = classes_[own];
       if (from.pinned || to.pinned || precision_of(from) != precision_of(to)) continue;
-      Range range = range_of_class(to);
+      Range range = range_of_class(to), own_range = range_of_class(from);
       double ratio = activation_type(precision_of(to), {}, range).scale() /
-                     activation_type(precision_of(from), {}, range_of_class(from)).scale();
-      bool worthwhile = read_only_by(from, id) || (node.op == Op::Concat && ratio <= kWorthwhile);
+                     activation_type(precision_of(from), {}, own_range).scale();
+      // The operand may be a maximum or a slice of what others read: those need their range.
+      double slack = kSlack * (range.max - range.min);
+      bool covered = own_range.min >= range.min - slack && own_range.max <= range.max + slack;
+      bool worthwhile = read_only_by(from, id) || (node.op == Op::Concat && covered && ratio <= kWorthwhile);
       if (!worthwhile) continue;
       Range padding = from.padding;
       merge(own, operand);

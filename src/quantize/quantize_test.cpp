@@ -348,6 +348,17 @@ TEST(Quantize, four_bit_weights_and_one_scale_per_tensor_on_request) {
   EXPECT_GT(outcome.db, 15);
 }
 
+// max(y) and mean(y) join; y itself, which has max(y)'s type, must not be cut down to theirs.
+TEST(Quantize, a_join_of_reductions_leaves_their_operand_its_range) {
+  Net net;
+  ValueId y = net.conv(net.input({1, 3, 8, 8}), 16, "conv");
+  Attrs attrs{{Key::Axes, Ints{1}}, {Key::Keepdim, true}};
+  ValueId joined = net.node(Op::Concat, {net.node(Op::Mean, {y}, attrs, "mean"), net.node(Op::ReduceMax, {y}, attrs, "max")}, {{Key::Axis, int64_t{1}}}, "cat");
+  net.graph.add_output(joined);
+  net.graph.add_output(net.unary(y, "tanh"));
+  EXPECT_GT(run(net, net.samples(), {}).db, 30);
+}
+
 TEST(Quantize, scores_of_a_softmax_are_wide_unless_somebody_else_reads_or_names_them) {
   auto type_of_scores = [](bool read_twice, bool named) {
     Net net;
