@@ -127,6 +127,7 @@ Table rule_table() {
   add("legalize: expand", expand_rules());
   add("legalize: channels last", channels_last_rules());
   add("legalize: layout", layout_rules());
+  add("legalize: finish", finish_rules());
   return table;
 }
 

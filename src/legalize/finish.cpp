@@ -8,21 +8,33 @@ namespace {
 
 constexpr int64_t kMaxAxis = 65536;  // U55, U65: sizes are 16-bit fields
 
+// Dims of size 1 other than those in front that stay there: regor puts leading ones there itself.
+bool has_inner_ones(const Shape& shape, const Ints& perm) {
+  size_t first = 0;
+  while (first < shape.size() && shape[first] == 1 && perm[first] == static_cast<int64_t>(first)) ++first;
+  return std::find(shape.begin() + static_cast<std::ptrdiff_t>(first), shape.end(), 1) != shape.end();
+}
+
 // transpose of many dims  ->  reshape, transpose of as few as say the same, reshape
 // Dims of size 1 go, dims that travel together become one. U55 and U65 turn a plane in one op where [0,2,3,1] takes two, and refuse
-// some transposes of long axes that are fine without the ones between them. U85 turns three axes at once and fuses a transpose into
-// its neighbour, which a reshape would keep it from.
+// some transposes of long axes that are fine without the ones between them; but a view of what others read too is a copy. U85 turns three
+// axes at once and fuses a transpose into its neighbour, which a reshape would keep it from; there only ones in between go, with which a
+// swap of height and channels may be taken for one of width and channels, at five times the cost. More than four dims are unrolled.
 bool shrink_transpose(Rewriter& rw, Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Type in = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
-  if (in.quant != out.quant || (in.quantized() && in.quant->per_channel()) || (is_u85(rw) && in.rank() <= 4)) return false;
+  if (in.quant != out.quant || (in.quantized() && in.quant->per_channel())) return false;
+  bool many = in.rank() > 4;
+  if (!many && is_u85(rw) && !has_inner_ones(in.shape, n.ints(Key::Perm))) return false;
+  if (!many && !is_u85(rw) && !rw.used_once(n.inputs[0]) && supports(rw.graph(), n, target_of(rw)).ok) return false;
   std::vector<size_t> place(in.shape.size(), 0);  // among the dims that are not 1
   size_t count = 0;
   for (size_t i = 0; i < in.shape.size(); ++i)
     if (in.shape[i] != 1) place[i] = count++;
 
-  bool merges = target_of(rw).family != NpuFamily::U65;  // its planes in DRAM are read better in two steps (cond_experts: 93 against 127 kcycles)
+  // U65 reads planes in DRAM better in two steps (cond_experts: 93 against 127 kcycles).
+  bool merges = many || target_of(rw).family == NpuFamily::U55;
   struct Group {
     size_t first;
     size_t last;

@@ -1,7 +1,5 @@
 #include <algorithm>
 
-#include <algorithm>
-
 #include "lower/lowering.h"
 
 namespace swoop {
@@ -9,39 +7,6 @@ namespace swoop {
 namespace {
 
 std::vector<int32_t> narrow_ints(const Ints& values) { return {values.begin(), values.end()}; }
-
-// No dims of size 1: with them regor may take a swap of height and channels for one of width and channels (a fifth of
-// the cost on U85). Of more than four, those that stay side by side become one: regor unrolls what is left above four.
-constexpr size_t kMostDims = 4;
-
-struct Squeezed {
-  tosa::Shape shape;
-  std::vector<int32_t> perm;
-};
-Squeezed squeeze(const Shape& shape, const Ints& perm) {
-  std::vector<std::pair<int64_t, int64_t>> runs;  // first dim of each run and its size, in the result's order
-  int64_t next = -1;
-  for (int64_t axis : perm) {
-    int64_t size = shape[static_cast<size_t>(axis)];
-    if (size == 1) continue;
-    while (next >= 0 && next < static_cast<int64_t>(shape.size()) && shape[static_cast<size_t>(next)] == 1) ++next;
-    if (next == axis && shape.size() > kMostDims)
-      runs.back().second *= size;
-    else
-      runs.emplace_back(axis, size);
-    next = axis + 1;
-  }
-  std::vector<size_t> order(runs.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return runs[a].first < runs[b].first; });
-  Squeezed squeezed;
-  squeezed.perm.resize(runs.size());
-  for (size_t place = 0; place < order.size(); ++place) {
-    squeezed.shape.push_back(static_cast<int32_t>(runs[order[place]].second));
-    squeezed.perm[order[place]] = static_cast<int32_t>(place);
-  }
-  return squeezed;
-}
 
 // [before, axis, behind]
 tosa::Shape around(const Shape& shape, int64_t axis) {
@@ -80,19 +45,7 @@ Result<tosa::TensorId> Lowering::movement(const Node& n) {
   const Type& from = in(n, 0);
   if (from.quant != out(n).quant && n.op != Op::Concat) return cannot(n, "it moves data and requantizes it at once");
   if (n.op == Op::Reshape) return b.reshape(x, tosa_shape(out(n).shape));
-  if (n.op == Op::Transpose) {
-    // Leading ones stay: regor puts them there itself, and a reshape could keep it from joining the transpose with its
-    // neighbour.
-    size_t ones = 0;
-    while (ones < from.shape.size() && from.shape[ones] == 1 && n.ints(Key::Perm)[ones] == static_cast<int64_t>(ones))
-      ++ones;
-    bool inner_ones =
-        std::find(from.shape.begin() + static_cast<std::ptrdiff_t>(ones), from.shape.end(), 1) != from.shape.end();
-    if (from.shape.size() <= kMostDims && !inner_ones) return b.transpose(x, narrow_ints(n.ints(Key::Perm)));
-    Squeezed squeezed = squeeze(from.shape, n.ints(Key::Perm));
-    if (squeezed.perm.size() < 2) return b.reshape(x, tosa_shape(out(n).shape));
-    return b.reshape(b.transpose(b.reshape(x, squeezed.shape), squeezed.perm), tosa_shape(out(n).shape));
-  }
+  if (n.op == Op::Transpose) return b.transpose(x, narrow_ints(n.ints(Key::Perm)));
   if (n.op == Op::Repeat) return b.tile(x, narrow_ints(n.ints(Key::Multiples)));
   if (n.op == Op::Flip) {
     if (n.ints(Key::Axes).size() != 1) return cannot(n, "it flips several axes");
@@ -100,7 +53,7 @@ Result<tosa::TensorId> Lowering::movement(const Node& n) {
   }
   if (n.op == Op::Concat) {
     std::vector<Id> parts;
-    bool many = out(n).shape.size() > kMostDims;
+    bool many = out(n).shape.size() > 4;  // regor unrolls them
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       if (in(n, i).quant != out(n).quant) return cannot(n, "its parts are quantized differently");
       Id part = operand(n.inputs[i]);
