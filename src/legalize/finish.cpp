@@ -64,8 +64,14 @@ bool shrink_transpose(Rewriter& rw, Node& n) {
 
 }  // namespace
 
+std::span<const Rule> reduction_rules();
+
 std::span<const Rule> finish_rules() {
-  static const Rule kRules[] = {{"shrink-transpose", {Op::Transpose}, shrink_transpose}};
+  static const std::vector<Rule> kRules = [] {
+    std::vector<Rule> all(reduction_rules().begin(), reduction_rules().end());
+    all.push_back({"shrink-transpose", {Op::Transpose}, shrink_transpose});
+    return all;
+  }();
   return kRules;
 }
 

@@ -43,6 +43,12 @@ struct Placement {
 ValueId conv_last(Rewriter& rw, ValueId x, ValueId weights, ValueId bias, const Placement& place, Type out,
                   const Node* clamp_from = nullptr);
 
+// Ones for every channel, [C,H,W,1], standing for 1 / divisor: what a depthwise convolution sums with.
+ValueId ones(Rewriter& rw, int64_t channels, int64_t height, int64_t width, double divisor);
+
+// The type of a mean along the way: 1/128 of a step of 8 bits.
+Type mean_between(const Type& from);
+
 inline ValueId to_last(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 2, 3, 1}); }
 inline ValueId to_first(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 3, 1, 2}); }
 
@@ -50,6 +56,7 @@ inline ValueId to_first(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 3
 ValueId fit_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t size);
 ValueId pad_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t before, int64_t after, double value = 0);
 
+constexpr int64_t kMaxConvHeight = 64, kMaxConvArea = 4096;  // of a kernel; U55, U65, and kept for all
 constexpr int64_t kMaxStride = 3;  // larger strides are unrolled into one op per output position
 
 // A channels-first window with a stride above kMaxStride  ->  stride 1, then every s-th result. One axis per call; false when

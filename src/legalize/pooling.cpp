@@ -9,8 +9,6 @@ namespace swoop {
 
 namespace {
 
-constexpr int64_t kMaxConvHeight = 64, kMaxConvArea = 4096;  // of a kernel; U55, U65, and kept for all
-
 bool is_pool(Rewriter& rw, const Node& n) {
   return rw.type(n.inputs[0]).rank() == 4 && !n.flag(Key::ChannelsLast) && computes_on_codes(rw, n) &&
          !n.flag(Key::CeilMode);
@@ -19,15 +17,6 @@ bool is_pool(Rewriter& rw, const Node& n) {
 bool all_zero(const Ints& list) {
   return std::all_of(list.begin(), list.end(), [](int64_t v) { return v == 0; });
 }
-
-// Ones for every channel, [C,kh,kw,1], standing for 1 / divisor.
-ValueId ones(Rewriter& rw, int64_t channels, int64_t height, int64_t width, double divisor) {
-  Type type = quantized(DType::I8, {channels, height, width, 1}, 1.0 / divisor, 0);
-  return codes(rw, type, std::vector<int64_t>(static_cast<size_t>(channels * height * width), 1), "ones");
-}
-
-// A mean along the way: 1/128 of a step of 8 bits.
-Type between(const Type& from) { return i16_type({}, from.dtype == DType::I8 ? from.scale() / 128 : from.scale()); }
 
 // avg_pool with a divisor that is the same everywhere  ->  depthwise conv with ones. Kernels that are too large, in two
 // steps.
@@ -51,7 +40,7 @@ bool average_by_conv(Rewriter& rw, Node& n) {
   if (few || kernel[0] * kernel[1] > kMaxConvArea) {
     Placement rows{{stride[0], 1}, {padding[0], padding[1], 0, 0}, channels};
     x = conv_last(rw, x, ones(rw, channels, kernel[0], 1, static_cast<double>(kernel[0])), kNone, rows,
-                  between(rw.type(x)));
+                  mean_between(rw.type(x)));
     Placement columns{{1, stride[1]}, {0, 0, padding[2], padding[3]}, channels};
     double rest = static_cast<double>(divisor) / static_cast<double>(kernel[0]);
     x = conv_last(rw, x, ones(rw, channels, 1, kernel[1], rest), kNone, columns, out, &n);
@@ -63,44 +52,15 @@ bool average_by_conv(Rewriter& rw, Node& n) {
   return true;
 }
 
-// avg_pool over a small plane  ->  the plane as one axis, and its mean: a sum without weights. The scales of a
-// depthwise conv alone are 10 bytes per channel (on U55 10 cycles from flash, on U85 24 from DRAM), a sum along the
-// width 0.5 cycles per element.
-bool small_plane_to_mean(Rewriter& rw, Node& n) {
-  if (!is_pool(rw, n) || n.integer(Key::Divisor, 0) != 0 || !all_zero(n.ints(Key::Padding))) return false;
-  const Shape in = rw.type(n.inputs[0]).shape;
-  constexpr int64_t kSmallPlane = 49, kManyChannels = 512;
-  if (is_u85(rw) && in[1] > kManyChannels) return false;  // its scales are read while it computes
-  if (n.ints(Key::Kernel) != Ints{in[2], in[3]} || in[2] * in[3] > kSmallPlane) return false;
-  ValueId x = reshape(rw, to_last(rw, n.inputs[0]), {in[0], 1, in[2] * in[3], in[1]});
-  ValueId mean = reduce(rw, Op::Mean, x, {2}, rw.type(n.outputs[0]));
-  rw.replace(n, to_first(rw, mean));
-  return true;
-}
-
-// avg_pool over the whole plane, too large for a kernel  ->  mean (a sum over each axis)
+// avg_pool over the whole plane  ->  mean over it (a sum, see reduction.cpp)
 bool whole_plane_to_mean(Rewriter& rw, Node& n) {
   if (!is_pool(rw, n) || n.integer(Key::Divisor, 0) != 0 || !all_zero(n.ints(Key::Padding))) return false;
   const Shape& in = rw.type(n.inputs[0]).shape;
-  const Ints& kernel = n.ints(Key::Kernel);
-  if (kernel[0] != in[2] || kernel[1] != in[3] || (kernel[0] <= kMaxConvHeight && kernel[1] <= kMaxConvArea))
-    return false;
+  if (n.ints(Key::Kernel) != Ints{in[2], in[3]}) return false;
   Attrs attrs{{Key::Axes, Ints{2, 3}}, {Key::Keepdim, true}};
-  rw.replace(n, rw.make(Op::Mean, {n.inputs[0]}, attrs, rw.type(n.outputs[0])));
-  return true;
-}
-
-// mean over the plane of [N,C,H,W]  ->  avg_pool, so that the rule above takes it. Sums over H and W would be two ops,
-// and on U85 H is the slow axis (3.2 cycles per element, 20 from DRAM).
-bool mean_to_pool(Rewriter& rw, Node& n) {
-  const Shape& in = rw.type(n.inputs[0]).shape;
-  if (in.size() != 4 || n.ints(Key::Axes) != Ints{2, 3} || !n.flag(Key::Keepdim) || !computes_on_codes(rw, n))
-    return false;
-  if (in[2] > kMaxConvHeight || in[3] > kMaxConvArea) return false;
-  Attrs attrs{{Key::Kernel, Ints{in[2], in[3]}}, {Key::Stride, Ints{1, 1}}, {Key::Padding, Ints(4, 0)}};
   for (Key key : {Key::ActMin, Key::ActMax})
     if (const Attr* bound = n.attrs.find(key)) attrs.set(key, *bound);
-  rw.replace(n, rw.make(Op::AvgPool, {n.inputs[0]}, attrs, rw.type(n.outputs[0])));
+  rw.replace(n, rw.make(Op::Mean, {n.inputs[0]}, attrs, rw.type(n.outputs[0])));
   return true;
 }
 
@@ -132,7 +92,7 @@ bool average_with_counts(Rewriter& rw, Node& n) {
   int64_t channels = in[1];
   ValueId x = to_last(rw, n.inputs[0]);
   Placement place{{stride[0], stride[1]}, {padding[0], padding[1], padding[2], padding[3]}, channels};
-  x = conv_last(rw, x, ones(rw, channels, kernel[0], kernel[1], area), kNone, place, between(rw.type(x)));
+  x = conv_last(rw, x, ones(rw, channels, kernel[0], kernel[1], area), kNone, place, mean_between(rw.type(x)));
   ValueId share = codes(rw, i16_type({1, out.shape[2], out.shape[3], 1}, area / 32767), shares, "shares");
   rw.replace(n, to_first(rw, rw.make(Op::Mul, {x, share}, {}, with_shape(out, rw.type(x).shape))));
   return true;
@@ -168,7 +128,7 @@ bool tile_pool(Rewriter& rw, Node& n) {
   ValueId x = to_last(rw, n.inputs[0]);
   x = slice(rw, slice(rw, x, 1, 0, rows * kernel[0]), 2, 0, columns * kernel[1]);
   x = reshape(rw, x, {1, in[0] * rows * kernel[0] * columns, kernel[1], channels});
-  Type first = n.op == Op::AvgPool ? between(rw.type(x)) : rw.type(x);
+  Type first = n.op == Op::AvgPool ? mean_between(rw.type(x)) : rw.type(x);
   x = pool_row(rw, n.op, x, first, nullptr);
   x = reshape(rw, x, {1, in[0] * rows, kernel[0], columns * channels});
   x = reshape(rw, pool_row(rw, n.op, x, out, &n), {in[0], rows, columns, channels});
@@ -236,7 +196,7 @@ bool window_by_window(Rewriter& rw, Node& n) {
   for (size_t i = 2; i-- > 0;) {
     int64_t from = in[2 + i], to = out.shape[2 + i];
     if (from == to && (i > 0 || rw.type(x).quant == out.quant)) continue;
-    Type type = i == 0 ? out : average ? between(rw.type(x)) : rw.type(x);
+    Type type = i == 0 ? out : average ? mean_between(rw.type(x)) : rw.type(x);
     type.shape = rw.type(x).shape;
     type.shape[2 + i] = 1;
     std::vector<ValueId> parts;
@@ -260,11 +220,9 @@ bool window_by_window(Rewriter& rw, Node& n) {
 std::span<const Rule> pooling_rules() {
   static const Rule kRules[] = {
       {"tile-pool", {Op::MaxPool, Op::AvgPool}, tile_pool},
-      {"small-plane-to-mean", {Op::AvgPool}, small_plane_to_mean},
+      {"whole-plane-to-mean", {Op::AvgPool}, whole_plane_to_mean},
       {"average-by-conv", {Op::AvgPool}, average_by_conv},
       {"average-with-counts", {Op::AvgPool}, average_with_counts},
-      {"whole-plane-to-mean", {Op::AvgPool}, whole_plane_to_mean},
-      {"mean-to-pool", {Op::Mean}, mean_to_pool},
       {"shift-dilated-pool", {Op::MaxPool}, shift_dilated_pool},
       {"split-max-pool", {Op::MaxPool}, split_max_pool},
       {"step-pool", {Op::MaxPool, Op::AvgPool}, step_pool},
