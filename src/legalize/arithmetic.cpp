@@ -207,6 +207,17 @@ bool where_to_threshold(Rewriter& rw, Node& n) {
   return true;
 }
 
+// quantize(x) of a few codes  ->  x * 1 into that type: a product has no fixed cost, where a requantize is a pool (64 elements on U55-128:
+// 64 against 272 cycles). Of many elements it is the memory they lie in that decides.
+bool requantize_by_product(Rewriter& rw, Node& n) {
+  constexpr int64_t kFew = 4096;
+  const Type& x = rw.type(n.inputs[0]);
+  if (!computes_on_codes(rw, n) || element_count(x.shape) > kFew) return false;
+  ValueId one = scalar(rw, x.dtype, std::max(x.rank(), 1), 1, 1.0);
+  rw.replace(n, rw.make(Op::Mul, {n.inputs[0], one}, {}, rw.type(n.outputs[0])));
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> arithmetic_rules() {
@@ -215,6 +226,7 @@ std::span<const Rule> arithmetic_rules() {
       {"divide-by-constant", {Op::Div}, divide_by_constant},
       {"divide-by-table", {Op::Div}, divide_by_table},
       {"exact-factor", {Op::Mul}, exact_factor},
+      {"requantize-by-product", {Op::Quantize}, requantize_by_product},
       {"function-of-one", {Op::Pow, Op::Remainder}, function_of_one},
       {"cumsum-by-conv", {Op::CumSum}, cumsum_by_conv},
       {"narrow-argmax", {Op::ArgMax}, narrow_argmax},

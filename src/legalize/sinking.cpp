@@ -147,24 +147,26 @@ bool sink_moves_past_axis_op(Rewriter& rw, Node& n) {
     if (chain.length == 0 || rw.type(input).rank() != out.rank()) return false;
     for (int64_t axis : axes)
       if (rw.type(input).shape[static_cast<size_t>(axis)] == 1) return false;
-    if (!chains.empty() &&
-        (ranks(rw, chain) != ranks(rw, chains[0]) ||
-         wide_dims(rw.type(input).shape) != wide_dims(rw.type(n.inputs[0]).shape) ||
-         rw.type(chain.source).rank() != rw.type(chains[0].source).rank() || chain.order != chains[0].order))
+    if (!chains.empty() && (ranks(rw, chain) != ranks(rw, chains[0]) ||
+                            wide_dims(rw.type(input).shape) != wide_dims(rw.type(n.inputs[0]).shape)))
       return false;
     chains.push_back(chain);
   }
+  // Of operands that lie differently the largest stays as it is; the others keep a reshape.
+  const Chain& first = *std::max_element(chains.begin(), chains.end(), [&](const Chain& a, const Chain& b) {
+    return element_count(rw.type(a.source).shape) < element_count(rw.type(b.source).shape);
+  });
   std::vector<size_t> wide = wide_dims(rw.type(n.inputs[0]).shape);
   auto moved = [&](int64_t axis) {
     size_t k = static_cast<size_t>(std::find(wide.begin(), wide.end(), static_cast<size_t>(axis)) - wide.begin());
-    return static_cast<int64_t>(chains[0].order[k]);
+    return static_cast<int64_t>(first.order[k]);
   };
-  int rank = rw.type(chains[0].source).rank();
+  int rank = rw.type(first.source).rank();
   // A maximum over channels costs 4 cycles per element, over the width 0.3 to 0.5: the transpose in front pays.
   if (n.op == Op::ReduceMax || n.op == Op::ReduceMin)
     for (int64_t axis : axes)
       if (moved(axis) == rank - 1) return false;
-  Shape shape = rw.type(chains[0].source).shape;
+  Shape shape = rw.type(first.source).shape;
   Attrs attrs = n.attrs;
   Ints there;
   for (int64_t axis : axes) {
@@ -183,10 +185,14 @@ bool sink_moves_past_axis_op(Rewriter& rw, Node& n) {
     attrs.set(Key::Padding, padding);
   }
   std::vector<ValueId> inputs;
-  for (const Chain& chain : chains) inputs.push_back(chain.source);
+  for (size_t i = 0; i < chains.size(); ++i) {
+    Shape part = rw.type(first.source).shape;
+    for (int64_t axis : axes) part[static_cast<size_t>(moved(axis))] = rw.type(n.inputs[i]).shape[static_cast<size_t>(axis)];
+    inputs.push_back(reshape(rw, chains[i].source, part));
+  }
   ValueId x = rw.make(n.op, inputs, attrs, with_shape(out, shape));
   // The result may have ones where the operand had none: the moves are those of the operand's dims.
-  rw.replace(n, move_along(rw, chains[0], x, rw.type(n.inputs[0]).shape, out.shape));
+  rw.replace(n, move_along(rw, first, x, rw.type(n.inputs[0]).shape, out.shape));
   return true;
 }
 
