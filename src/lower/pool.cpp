@@ -1,3 +1,4 @@
+#include <cmath>
 #include <numeric>
 
 #include "lower/lowering.h"
@@ -49,16 +50,18 @@ Result<tosa::TensorId> Lowering::resize(const Node& n) {
   }
   Id result = b.resize(operand(n.inputs[0]), attributes);
   if (!bilinear) return activate(requantize(result, from, out(n)), n);
-  // The weights sum to the product of the numerators, so the zero point passes through unchanged, scaled by the same factor.
-  double unit = 1.0 / (static_cast<double>(attributes.scale[0]) * attributes.scale[2]);
+  // The weights sum to the product of the numerators, so the zero point passes through, scaled like everything else.
   const Type& to = out(n);
-  if (from.quant == to.quant) return activate(rescale(result, unit, 0, 0, tosa_dtype(from.dtype)), n);
-  // Into another scale with one rounding: the zero point goes first.
-  if (from.zero_point() != 0 && b.dtype(result) == tosa::DType::I32) {
-    auto zero = static_cast<int64_t>(from.zero_point()) * attributes.scale[0] * attributes.scale[2];
-    result = b.sub(result, b.scalar(tosa::DType::I32, zero, 4));
+  double unit = 1.0 / (static_cast<double>(attributes.scale[0]) * attributes.scale[2]);
+  double factor = from.quant == to.quant ? 1.0 : from.scale() / to.scale();
+  double zero = static_cast<double>(to.zero_point()) - static_cast<double>(from.zero_point()) * factor;
+  if (zero != std::nearbyint(zero) || zero < to.quant->qmin || zero > to.quant->qmax) {
+    // Into another scale with one rounding: the zero point goes first.
+    auto codes = static_cast<int64_t>(from.zero_point()) * attributes.scale[0] * attributes.scale[2];
+    result = b.sub(result, b.scalar(tosa::DType::I32, codes, 4));
+    zero = static_cast<double>(to.zero_point());
   }
-  return activate(rescale(result, unit * from.scale() / to.scale(), 0, to.zero_point(), tosa_dtype(to.dtype)), n);
+  return activate(rescale(result, unit * factor, 0, static_cast<int32_t>(zero), tosa_dtype(to.dtype)), n);
 }
 
 }  // namespace swoop

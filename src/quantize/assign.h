@@ -62,6 +62,7 @@ class TypeAssigner {
   size_t class_of(ValueId id);
   void merge(size_t into, size_t from);
   void share_joins();
+  void align_resizes();
   bool read_only_by(const Class& c, NodeId node) const;
   ValueId measured_id(ValueId id) const;  // the value of the float graph that has the statistics
   bool holds_scores(const Class& c) const;

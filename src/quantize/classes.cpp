@@ -239,6 +239,24 @@ void TypeAssigner::share_joins() {
   }
 }
 
+// A bilinear resize weighs codes by multiples of a power of two. When the result's scale is one of the operand's too, U85 only shifts the
+// sums; otherwise they are written out in 32 bits and rescaled by an op of their own (64 x 64 x 32 results: 78.0 against 6.4 k cycles).
+void TypeAssigner::align_resizes() {
+  for (NodeId id : graph_.order()) {
+    const Node& node = graph_.node(id);
+    if (node.op != Op::Resize || kinds_[id] != Kind::Quantized) continue;
+    size_t operand = class_of(node.inputs[0]), own = class_of(node.outputs[0]);
+    if (operand == kNoClass || own == kNoClass || operand == own) continue;
+    Class& from = classes_[operand];
+    if (from.pinned || !read_only_by(from, id)) continue;
+    Type fine = type_of_class(from);
+    const Type coarse = type_of_class(classes_[own]);
+    auto shift = static_cast<int>(std::floor(std::log2(coarse.scale() / fine.scale())));
+    if (fine.dtype != coarse.dtype || shift < 0 || shift > 7 || fine.zero_point() % (int64_t{1} << shift) != 0) continue;
+    from.range = range_of(quantized(fine.dtype, {}, std::ldexp(coarse.scale(), -shift), fine.zero_point()));
+  }
+}
+
 void TypeAssigner::report(const Class& c, const Type& type) {
   if (!assignment_.values) return;
   for (ValueId source : c.sources) {
@@ -272,6 +290,7 @@ void TypeAssigner::set_types() {
                             [&](ValueId v) { return graph_.value(v).uses.size() == 1; });
     if (only) classes_[c].pinned = wanted_[i];
   }
+  align_resizes();
   // Ranges are searched side by side; each is a function of its class alone.
   parallel_for(classes_.size(), 4, [&](size_t first, size_t last) {
     for (size_t i = first; i < last; ++i)

@@ -158,6 +158,38 @@ TEST(Quantize, concat_of_different_ranges_keeps_the_fine_one_for_its_other_reade
   EXPECT_EQ(type_of(net.graph, "coarse").quant, type_of(net.graph, "cat").quant);
 }
 
+// conv -> bilinear resize -> concat with a wider value, whose type the resize takes.
+struct Upsampled : Net {
+  ValueId y;
+  explicit Upsampled(bool shared) {
+    ValueId x = input({1, 4, 4, 4});
+    y = conv(x, 4, "y", {{Key::ActMin, 0.0}});
+    auto twice = [&](ValueId v, std::string mode, std::string name) {
+      return node(Op::Resize, {v}, {{Key::Size, Ints{8, 8}}, {Key::Mode, mode}, {Key::AlignCorners, false}}, name);
+    };
+    ValueId wide = node(Op::Mul, {twice(x, "nearest", "near"), constant({1}, {9})}, {}, "wide");
+    graph.add_output(node(Op::Concat, {twice(y, "bilinear", "up"), wide}, {{Key::Axis, int64_t{1}}}, "cat"));
+    if (shared) graph.add_output(unary(y, "tanh"));
+  }
+};
+
+TEST(Quantize, a_bilinear_resize_is_between_scales_that_differ_by_a_power_of_two) {
+  Upsampled net(false);
+  run(net, net.samples());
+  EXPECT_EQ(type_of(net.graph, "up").quant, type_of(net.graph, "cat").quant);
+  double ratio = type_of(net.graph, "cat").scale() / type_of(net.graph, "y").scale();
+  EXPECT_GE(ratio, 2);
+  EXPECT_EQ(std::exp2(std::round(std::log2(ratio))), ratio);
+  EXPECT_EQ(type_of(net.graph, "y").zero_point(), -128);
+}
+
+TEST(Quantize, a_bilinear_resize_leaves_its_operand_to_other_readers) {
+  Upsampled net(true);
+  run(net, net.samples());
+  double ratio = type_of(net.graph, "cat").scale() / type_of(net.graph, "y").scale();
+  EXPECT_NE(std::exp2(std::round(std::log2(ratio))), ratio);
+}
+
 TEST(Quantize, every_movement_shares_its_operands_type) {
   Net net;
   ValueId x = net.unary(net.input({1, 4, 6, 8}), "sigmoid");
