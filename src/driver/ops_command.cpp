@@ -128,6 +128,7 @@ Table rule_table() {
   add("legalize: channels last", channels_last_rules());
   add("legalize: layout", layout_rules());
   add("legalize: finish", finish_rules());
+  add("legalize: branches", branch_rules());
   return table;
 }
 

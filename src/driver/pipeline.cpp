@@ -69,6 +69,7 @@ std::span<const Step> pipeline_steps() {
       {"channels-last", "legalize", Repeat::Once, tables({channels_last_rules()}), nullptr},                  // after expand: only 2-d and 3-d windows are left
       {"layout", "legalize", Repeat::Fixpoint, tables({layout_rules(), movement_rules(), constant_rules(), fold_rules()}), nullptr},  // before partition: a stray transpose splits a region
       {"finish", "legalize", Repeat::Fixpoint, tables({finish_rules(), extreme_rules(), movement_rules()}), nullptr},  // after layout, which matches transposes by their rank
+      {"branches", "legalize", Repeat::Fixpoint, tables({branch_rules()}), nullptr},  // after finish: it asks what the NPU takes as it stands
       {"partition", "partition", Repeat::Once, {}, cut_regions},
   };
   return kPipeline;

@@ -19,9 +19,12 @@ std::span<const Rule> channels_last_rules();
 // Transposes and reshapes move towards the outputs through what does not care about them, until they meet their inverse.
 std::span<const Rule> layout_rules();
 
-// What is left once nothing moves any more: transposes in as few dims as can say them.
+// What is left once nothing moves any more: transposes in as few dims as can say them, sums in the form the layout allows.
 std::span<const Rule> finish_rules();
 std::span<const Rule> extreme_rules();  // after layout, which decides the axes
+
+// Branches that stay on the host take in what follows them.
+std::span<const Rule> branch_rules();
 
 // --io int8: the program takes and gives codes; the quantize and dequantize at its border go.
 void use_integer_ports(Graph& graph);
