@@ -6,9 +6,10 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 
-#include "clean/clean.h"
 #include "driver/commands.h"
+#include "driver/pipeline.h"
 #include "import/import.h"
 #include "legalize/legalize.h"
 #include "ops/ops.h"
@@ -110,25 +111,19 @@ Table aten_table() {
 }
 
 Table rule_table() {
-  Table table{"Rewrite rules", "A rule meets only nodes of its root operators; a table whose roots are absent is not run.", {"table", "rule", "roots"}, {}};
-  auto add = [&](std::string_view name, std::span<const Rule> rules) {
-    for (const Rule& rule : rules) {
+  Table table{"Rewrite rules",
+              "Each under the first step that runs it. A rule meets only nodes of its root operators; a step whose roots are absent is skipped.",
+              {"step", "rule", "roots"}, {}};
+  std::set<std::string_view> seen;
+  for (const Step& step : pipeline_steps()) {
+    for (const Rule& rule : step.rules) {
+      if (!seen.insert(rule.name).second) continue;
       std::vector<std::string_view> roots;
       for (Op op : rule.roots) roots.push_back(name_of(op));
-      std::string text = static_cast<int>(roots.size()) > 12 ? fmt::format("{} operators", roots.size()) : fmt::format("{}", fmt::join(roots, ", "));
-      table.rows.push_back({std::string(name), std::string(rule.name), std::move(text)});
+      std::string text = roots.size() > 12 ? fmt::format("{} operators", roots.size()) : fmt::format("{}", fmt::join(roots, ", "));
+      table.rows.push_back({std::string(step.name), std::string(rule.name), std::move(text)});
     }
-  };
-  add("clean: constants", constant_rules());
-  add("clean: movement", movement_rules());
-  add("clean: folding", fold_rules());
-  add("clean: quantize/dequantize pairs", qdq_rules());
-  add("clean: moves behind a dequantize", carry_rules());
-  add("legalize: expand", expand_rules());
-  add("legalize: channels last", channels_last_rules());
-  add("legalize: layout", layout_rules());
-  add("legalize: finish", finish_rules());
-  add("legalize: branches", branch_rules());
+  }
   return table;
 }
 
