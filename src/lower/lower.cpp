@@ -71,8 +71,9 @@ Result<void> Lowering::run() {
       TRY(cond(node));
       continue;
     }
-    b.set_name(graph_.value(node.outputs[0]).name);
+    size_t known = program_.regions[b.region_id()].tensors.size();
     TRY_ASSIGN(Id result, lower_node(node));
+    if (result >= known) b.rename(result, graph_.value(node.outputs[0]).name);  // else it is an operand, and has its name
     CHECK(b.shape(result) == tosa_shape(out(node).shape), "{} lowers to another shape than {}", node.name, to_text(out(node)));
     tensors_[node.outputs[0]] = result;
   }

@@ -86,8 +86,7 @@ std::vector<TensorId> Builder::add_operator(Op op, Attributes attributes, std::v
   CHECK(types, "{}", types.error().message);
   for (TensorType& type : *types) {
     auto id = static_cast<TensorId>(region().tensors.size());
-    std::string wanted = next_name_.empty() ? fmt::format("{}{}", name(op), id) : std::move(next_name_);
-    next_name_.clear();
+    std::string wanted = fmt::format("{}{}", name(op), id);
     region().tensors.push_back({unique_name(std::move(wanted)), type.dtype, std::move(type.shape), false, {}});
     made.outputs.push_back(id);
   }

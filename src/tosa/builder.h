@@ -32,8 +32,8 @@ class Builder {
   // The location that the operators added from now on carry.
   void set_location(std::string location) { location_ = std::move(location); }
 
-  // The name of the next operator's first result (made unique); without one, results are called by operator and number.
-  void set_name(std::string name) { next_name_ = std::move(name); }
+  // Results are called by operator and number until they get a name of their own, which is made unique.
+  void rename(TensorId id, std::string name) { region().tensors[id].name = unique_name(std::move(name)); }
 
   TensorId input(std::string name, DType dtype, Shape shape);
   void output(TensorId id);
@@ -121,7 +121,6 @@ class Builder {
   Program* program_;
   RegionId region_;
   std::string location_;
-  std::string next_name_;
   std::unordered_multimap<uint64_t, TensorId> constants_;  // by hash of type, shape and content; never walked
   std::unordered_map<std::string, uint32_t> names_;        // how often a name was asked for; never walked
 };

@@ -74,8 +74,8 @@ TEST(Tosa, builder_makes_names_unique) {
   Program program;
   Builder b(program);
   TensorId a = b.input("x", DType::I32, {1});
-  b.set_name("x");
   TensorId c = b.abs(a);
+  b.rename(c, "x");
   EXPECT_EQ(b.tensor(a).name, "x");
   EXPECT_NE(b.tensor(c).name, "x");
 }
@@ -142,8 +142,9 @@ TEST(Tosa, overflow_names_the_operator) {
   Builder b(program);
   TensorId x = b.input("x", DType::I32, {1});
   b.set_location("layer7");
-  b.set_name("total");
-  b.output(b.add(x, x));
+  TensorId total = b.add(x, x);
+  b.rename(total, "total");
+  b.output(total);
   TensorData value{DType::I32, {1}, {}};
   append(value.data, int32_t{1 << 30});
   auto result = run(program, std::array{value});
