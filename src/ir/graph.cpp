@@ -171,6 +171,13 @@ ValueId Graph::add_result(Node& node, Type type) {
   return id;
 }
 
+void Graph::mark_origins(std::string_view prefix) {
+  for (Value& value : values_)
+    if (!value.constant) value.origin = Origin{fmt::format("{}{}", prefix, value.name), {}};
+  for (Node& node : nodes_)
+    for (size_t i = 0; i < node.bodies.size(); ++i) node.bodies[i]->mark_origins(fmt::format("{}{}:{}/", prefix, node.name, i));
+}
+
 void Graph::add_output(ValueId value, Port port) {
   values_[value].uses.push_back({kNone, static_cast<uint32_t>(outputs_.size())});
   outputs_.push_back(value);

@@ -6,6 +6,7 @@
 #include <deque>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -83,9 +84,22 @@ struct Use {
   bool operator==(const Use&) const = default;
 };
 
+// Which value of the model, as it was read, a value holds, and how its elements were moved since: by these reshapes and transposes.
+struct Origin {
+  struct Move {
+    Op op = Op::Reshape;       // Reshape or Transpose
+    Ints to;                   // its shape or perm
+    bool operator==(const Move&) const = default;
+  };
+  std::string name;
+  std::vector<Move> moves;     // in order, from the model's value to this one
+  bool operator==(const Origin&) const = default;
+};
+
 struct Value {
   Type type;
   std::string name;          // unique in its graph
+  std::optional<Origin> origin;  // absent: made by a rewrite, and nothing of the model's own
   NodeId producer = kNone;   // kNone: a graph input or a constant
   uint32_t index = 0;        // which result of the producer
   bool constant = false;
@@ -193,6 +207,8 @@ class Graph {
   bool is_output(ValueId id) const;
   std::string unique_name(std::string_view stem);
   void rename(ValueId value, std::string_view name);      // keeps names unique: a taken name gets a number
+  // Every value becomes its own origin; in bodies of control flow behind the name of the node ("cond:0/relu"). Not part of the text form.
+  void mark_origins(std::string_view prefix = {});
 
   bool has_bodies() const { return op_count(Op::Cond) + op_count(Op::While) + op_count(Op::Map) + op_count(Op::Scan) > 0; }
 

@@ -151,6 +151,7 @@ class Partitioner {
       for (size_t i = 0; i < node.outputs.size(); ++i) {
         inside[node.outputs[i]] = copy.outputs[i];
         region->rename(copy.outputs[i], graph_.value(node.outputs[i]).name);
+        region->value(copy.outputs[i]).origin = graph_.value(node.outputs[i]).origin;
         if (leaves(node.outputs[i], level)) results.push_back(node.outputs[i]);
       }
     }

@@ -11,34 +11,6 @@ namespace swoop {
 
 namespace {
 
-struct Noise {
-  double signal = 0;
-  double error = 0;
-
-  void add(const Tensor& reference, const Tensor& actual) {
-    CHECK(reference.shape == actual.shape && reference.dtype == actual.dtype, "tensors of {} and {} are compared",
-          to_text(reference.shape), to_text(actual.shape));
-    if (reference.dtype != DType::F32) {
-      for (size_t i = 0; i < reference.data.size(); ++i) error += reference.data.data()[i] != actual.data.data()[i];
-      signal += static_cast<double>(reference.data.size());
-      return;
-    }
-    std::span<const float> r = reference.as<float>();
-    std::span<const float> a = actual.as<float>();
-    for (size_t i = 0; i < r.size(); ++i) {
-      if (!std::isfinite(r[i])) continue;  // masked by design
-      double x = static_cast<double>(r[i]);
-      double d = x - static_cast<double>(a[i]);
-      signal += x * x;
-      error += d * d;
-    }
-  }
-  double db() const {
-    if (error == 0) return 999;
-    return signal > 0 ? 10 * std::log10(signal / error) : 0;
-  }
-};
-
 struct Layer {
   Noise total;
   Noise own;
@@ -53,19 +25,57 @@ struct Pass {
 
 void keep(void* context, ValueId id, const Tensor& tensor) { static_cast<Pass*>(context)->values[id] = tensor; }
 
-// The value of the float graph that one of the quantized graph stands for: the same id, or what a border node was made
-// of.
-ValueId float_id(const Graph& reference, const Graph& quantized, ValueId id) {
-  while (id >= reference.value_slots() || !reference.value(id).type.quantized()) {
-    if (id < reference.value_slots()) return id;
-    const Node* producer = quantized.producer(id);
-    if (!producer || producer->inputs.empty()) return kNone;
-    id = producer->inputs[0];
+// The value of the float graph that one of the quantized graph stands for: the same id, the same origin where the quantizer
+// rewrote a node, or what a border node was made of.
+class FloatValues {
+ public:
+  FloatValues(const Graph& reference, const Graph& quantized) : reference_(reference), quantized_(quantized) {
+    for (ValueId id = 0; id < reference.value_slots(); ++id)
+      if (const auto& origin = reference.value(id).origin; origin && origin->moves.empty()) by_name_[origin->name] = id;
   }
-  return id;
-}
+
+  ValueId of(ValueId id) const {
+    while (id >= reference_.value_slots()) {
+      if (const auto& origin = quantized_.value(id).origin; origin && origin->moves.empty())
+        if (auto same = by_name_.find(origin->name); same != by_name_.end()) return same->second;
+      const Node* producer = quantized_.producer(id);
+      if (!producer || producer->inputs.empty()) return kNone;
+      id = producer->inputs[0];
+    }
+    return id;
+  }
+
+ private:
+  const Graph& reference_;
+  const Graph& quantized_;
+  std::map<std::string, ValueId, std::less<>> by_name_;
+};
 
 }  // namespace
+
+void Noise::add(const Tensor& reference, const Tensor& actual) {
+  CHECK(reference.shape == actual.shape && reference.dtype == actual.dtype, "tensors of {} and {} are compared",
+        to_text(reference.shape), to_text(actual.shape));
+  if (reference.dtype != DType::F32) {
+    for (size_t i = 0; i < reference.data.size(); ++i) error += reference.data.data()[i] != actual.data.data()[i];
+    signal += static_cast<double>(reference.data.size());
+    return;
+  }
+  std::span<const float> r = reference.as<float>();
+  std::span<const float> a = actual.as<float>();
+  for (size_t i = 0; i < r.size(); ++i) {
+    if (!std::isfinite(r[i])) continue;
+    double x = static_cast<double>(r[i]);
+    double d = x - static_cast<double>(a[i]);
+    signal += x * x;
+    error += d * d;
+  }
+}
+
+double Noise::db() const {
+  if (error == 0) return 999;
+  return signal > 0 ? 10 * std::log10(signal / error) : 0;
+}
 
 double sqnr_db(std::span<const Tensor> reference, std::span<const Tensor> actual) {
   CHECK(reference.size() == actual.size(), "{} tensors are compared with {}", reference.size(), actual.size());
@@ -78,6 +88,7 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
   AccuracyReport report;
   report.samples = samples.inputs.size();
   report.uncalibrated = samples.random;
+  const FloatValues float_values(reference, quantized);
   std::map<NodeId, Layer> layers;
   std::vector<Noise> outputs(reference.outputs().size());
   std::vector<Tensor> previous, previous_quantized;
@@ -96,7 +107,7 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
     for (NodeId id : quantized.order()) {
       const Node& node = quantized.node(id);
       if (node.outputs.size() != 1 || !quantized.type(node.outputs[0]).quantized()) continue;
-      ValueId wanted = float_id(reference, quantized, node.outputs[0]);
+      ValueId wanted = float_values.of(node.outputs[0]);
       if (wanted == kNone || exact.values[wanted].data.empty() || info(node.op).traits.movement) continue;
       Layer& layer = layers[id];
       const Tensor& right = exact.values[wanted];
@@ -118,7 +129,7 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
         } else if (quantized.value(input).constant) {
           operands.push_back(&constants.emplace_back(to_tensor(quantized.value(input))));
         } else {
-          ValueId from = float_id(reference, quantized, input);
+          ValueId from = float_values.of(input);
           complete &= from != kNone && exact.values[from].shape == quantized.type(input).shape;
           operands.push_back(complete ? &exact.values[from] : nullptr);
         }

@@ -35,7 +35,4 @@ std::vector<bool> masked_scores(const Graph& graph);
 Result<void> measure_inner(const Node& node, std::span<const Tensor* const> operands, Doubles& inner);
 bool has_inner(Op op);
 
-// The state outputs of one run are the state inputs of the next.
-void carry_state(const Graph& graph, std::span<const Tensor> outputs, std::vector<Tensor>& inputs);
-
 }  // namespace swoop

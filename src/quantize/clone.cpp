@@ -48,6 +48,7 @@ Graph clone(const Graph& from) {
     if (!from.node(id).alive) to.erase(id);
   for (NodeId id : from.order())  // names were made unique on the way; now the dead ones' are free
     for (ValueId output : from.node(id).outputs) to.rename(output, from.value(output).name);
+  for (ValueId id = 0; id < from.value_slots(); ++id) to.value(id).origin = from.value(id).origin;
   return to;
 }
 

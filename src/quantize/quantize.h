@@ -34,6 +34,9 @@ struct SampleOptions {
 // a model with a single input, a folder of such files or of images (.png, .jpg, .ppm), or random:SEED.
 Result<Samples> load_samples(const std::string& path, const Graph& graph, const SampleOptions& options = {});
 
+// The state outputs of one run are the state inputs of the next.
+void carry_state(const Graph& graph, std::span<const Tensor> outputs, std::vector<Tensor>& inputs);
+
 // -- what the user may ask for
 
 enum class Precision : uint8_t { Int8, Int16, Float };  // of activations: int8 affine; int16 symmetric; not quantized
@@ -121,7 +124,16 @@ bool needs_quantization(const Graph& graph);
 
 // -- accuracy
 
-// Signal over noise of `actual` against `reference`, over all tensors together, in dB; 999 when they are equal.
+// Signal and noise of values against their reference, summed over tensors.
+struct Noise {
+  double signal = 0;
+  double error = 0;
+
+  void add(const Tensor& reference, const Tensor& actual);  // of one type and shape; elements that are not finite are masked by design
+  double db() const;                                        // 999 when they are equal
+};
+
+// Of `actual` against `reference`, over all tensors together, in dB.
 double sqnr_db(std::span<const Tensor> reference, std::span<const Tensor> actual);
 
 struct LayerAccuracy {

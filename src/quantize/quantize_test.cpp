@@ -569,6 +569,20 @@ TEST(Accuracy, lists_the_worst_layer_first) {
   EXPECT_GT(report->layers[3].own_db, 35);
 }
 
+// The quantizer turns a division into a product; its value is still the model's quotient, not the dividend.
+TEST(Accuracy, compares_a_rewritten_node_with_its_own_value) {
+  Net net;
+  ValueId x = net.input({1, 4, 8, 8});
+  net.graph.add_output(net.node(Op::Div, {x, net.constant({1}, {2})}, {}, "half"));
+  net.graph.mark_origins();
+  Samples samples = net.samples();
+  Graph reference = clone(net.graph);
+  ASSERT_TRUE(quantize(net.graph, samples));
+  Result<AccuracyReport> report = measure_accuracy(reference, net.graph, samples);
+  ASSERT_TRUE(report) << report.error().message;
+  for (const LayerAccuracy& layer : report->layers) EXPECT_GT(layer.sqnr_db, 30) << to_text(*report);
+}
+
 // Random graphs: the noise of the outputs stays within what the steps of all types on the way can add up to.
 TEST(Quantize, random_graphs_stay_close_to_float) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {

@@ -58,12 +58,35 @@ void Rewriter::erase_if_dead(NodeId id) {
   }
 }
 
+// `with` now holds what the model calls by the name of the node's result, and so does what it was moved from. A movement that is left out
+// changes no name: its operand has one of its own.
+void Rewriter::hand_on_origin(const Node& node, ValueId with) {
+  std::optional<Origin> origin = graph_->value(node.outputs[0]).origin;
+  if (!origin || graph_->value(with).constant) return;
+  if (graph_->value(with).origin && info(node.op).traits.movement) return;
+  graph_->value(with).origin = origin;
+  for (ValueId id = with;;) {
+    const Node* mover = graph_->producer(id);
+    if (!mover || (mover->op != Op::Reshape && mover->op != Op::Transpose)) return;
+    id = mover->inputs[0];
+    if (graph_->value(id).constant || graph_->value(id).origin) return;
+    Origin::Move back{mover->op, Ints(type(id).shape)};
+    if (mover->op == Op::Transpose) {
+      const Ints& perm = mover->ints(Key::Perm);
+      for (size_t i = 0; i < perm.size(); ++i) back.to[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+    }
+    origin->moves.push_back(std::move(back));
+    graph_->value(id).origin = origin;
+  }
+}
+
 void Rewriter::replace(Node& node, ValueId with) {
   CHECK(node.outputs.size() == 1, "node {} with {} results is replaced by one value", node.name, node.outputs.size());
   ValueId old = node.outputs[0];
   CHECK(old != with, "node {} is replaced by itself", node.name);
   CHECK(type(old).shape == type(with).shape, "node {} of shape {} is replaced by {}", node.name, to_text(type(old).shape),
         to_text(type(with).shape));
+  hand_on_origin(node, with);
   graph_->replace_all_uses(old, with);
   touch_users(with);
   touch(graph_->value(with).producer);

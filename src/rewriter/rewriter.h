@@ -44,6 +44,7 @@ class Rewriter {
   void touch(NodeId id);
   void touch_users(ValueId id);
   void erase_if_dead(NodeId id);
+  void hand_on_origin(const Node& node, ValueId with);
 
   Graph* graph_ = nullptr;
   const void* context_ = nullptr;

@@ -82,6 +82,58 @@ TEST(Rewriter, keeps_what_other_users_need) {
   EXPECT_EQ(graph.outputs()[1], graph.inputs()[0]);
 }
 
+// add(a, b)  ->  reshape(transpose(add(transpose(a), transpose(b))))
+bool turn_add(Rewriter& rw, Node& n) {
+  if (rw.producer(n, 0, Op::Transpose)) return false;
+  auto turned = [&](ValueId v) { return rw.make(Op::Transpose, {v}, {{Key::Perm, Ints{1, 2, 0}}}); };
+  ValueId sum = rw.make(Op::Add, {turned(n.inputs[0]), turned(n.inputs[1])});
+  ValueId back = rw.make(Op::Transpose, {rw.make(Op::Reshape, {sum}, {{Key::Shape, Ints{3, 4, 2}}})}, {{Key::Perm, Ints{2, 0, 1}}});
+  rw.replace(n, back);
+  return true;
+}
+
+TEST(Rewriter, what_replaces_a_value_knows_which_of_the_model_it_holds) {
+  Graph graph;
+  Type type{DType::F32, {2, 3, 4}, {}};
+  ValueId a = graph.add_input(type, "a");
+  ValueId b = graph.add_input(type, "b");
+  graph.add_output(graph.add_node(Op::Add, {a, b}, {type}, {}, kNone, "sum").outputs[0]);
+  graph.mark_origins();
+  const Rule rules[] = {{"turn-add", {Op::Add}, turn_add}};
+  rewrite(graph, rules, Repeat::Fixpoint);
+  ValueId result = graph.outputs()[0];
+  EXPECT_EQ(graph.value(result).origin, (Origin{"sum", {}}));
+  ValueId reshaped = graph.producer(result)->inputs[0];
+  EXPECT_EQ(graph.value(reshaped).origin, (Origin{"sum", {{Op::Transpose, {1, 2, 0}}}}));
+  ValueId sum = graph.producer(reshaped)->inputs[0];
+  EXPECT_EQ(graph.value(sum).origin, (Origin{"sum", {{Op::Transpose, {1, 2, 0}}, {Op::Reshape, {3, 4, 2}}}}));
+  for (ValueId operand : graph.producer(sum)->inputs) EXPECT_EQ(graph.value(operand).origin, std::nullopt);  // made up
+  EXPECT_EQ(graph.value(a).origin, (Origin{"a", {}}));
+}
+
+TEST(Rewriter, a_movement_that_is_left_out_changes_no_origin) {
+  Graph graph;
+  Type type{DType::F32, {3, 3}, {}};
+  ValueId x = graph.add_input(type, "x");
+  ValueId sum = graph.add_node(Op::Add, {x, x}, {type}, {}, kNone, "sum").outputs[0];
+  graph.add_output(graph.add_node(Op::Transpose, {sum}, {type}, {{Key::Perm, Ints{0, 1}}}, kNone, "same").outputs[0]);
+  graph.mark_origins();
+  rewrite(graph, kRules, Repeat::Fixpoint);
+  EXPECT_EQ(graph.outputs()[0], sum);
+  EXPECT_EQ(graph.value(sum).origin, (Origin{"sum", {}}));
+}
+
+TEST(Rewriter, values_of_bodies_are_called_by_their_node) {
+  Graph graph;
+  Type type{DType::F32, {3, 3}, {}};
+  ValueId p = graph.add_input({DType::Bool, {}, {}}, "p");
+  ValueId x = graph.add_input(type, "x");
+  Node& cond = graph.add_node(Op::Cond, {p, x}, {type}, {}, kNone, "cond");
+  for (int i = 0; i < 2; ++i) cond.bodies.push_back(std::make_unique<Graph>(chain_of_transposes(1)));
+  graph.mark_origins();
+  EXPECT_EQ(cond.bodies[1]->value(cond.bodies[1]->outputs()[0]).origin->name, "cond:1/t");
+}
+
 TEST(RewriterDeathTest, names_the_rules_that_undo_each_other) {
   Graph graph;
   Type type{DType::F32, {2}, {}};
