@@ -91,6 +91,12 @@ void walk_layer(Stream& stream, S& layer) {
 }
 
 template <typename Stream, typename S>
+void walk_operation(Stream& stream, S& operation) {
+  stream.field(operation.position);
+  stream.field(operation.layer);
+}
+
+template <typename Stream, typename S>
 void walk_estimates(Stream& stream, S& estimates) {
   stream.field(estimates.macs);
   stream.field(estimates.npu_cycles);
@@ -137,6 +143,7 @@ void walk_program(Stream& stream, S& program) {
   stream.field(program.outputs, walk_tensor);
   stream.field(program.variables, walk_tensor);
   walk_estimates(stream, *program.estimates);
+  stream.field(program.layer_of_operation, walk_operation);
 }
 
 }  // namespace

@@ -201,25 +201,29 @@ std::string text(const Row& row, std::string_view column, std::string_view other
 }
 
 // Layers from the tables `perf` (one row per scheduled operation) and `source` (TOSA operators; ext_key is the
-// position).
-std::vector<Layer> read_layers(regor_context_t context, const NpuTarget& target) {
+// position), the layer of each operation of the stream from `queue` (offset: last word of the operation's commands).
+void read_layers(regor_context_t context, const NpuTarget& target, NpuProgram& program) {
   regor::IRegorReporting* reporting = regor_get_reporting_interface(context);
   regor::IDatabase* database = reporting ? reporting->OptimiserDatabase() : nullptr;
-  if (!database) return {};
+  if (!database) return;
   std::vector<DatabaseRow> performance;
+  std::vector<DatabaseRow> queue;
   std::map<int64_t, Row> sources;
   regor::ITableIterator* table = database->Tables();
   while (table->Next()) {
     const std::string name = table->Name();
     if (name == "perf") performance = read_rows(*table);
+    if (name == "queue") queue = read_rows(*table);
     if (name == "source") {
       for (DatabaseRow& row : read_rows(*table)) sources[row.id] = std::move(row.columns);
     }
   }
   table->Release();
 
-  std::vector<Layer> layers;
+  std::vector<Layer>& layers = program.estimates->layers;
+  std::map<int64_t, uint32_t> layer_of_id;
   for (const DatabaseRow& entry : performance) {
+    layer_of_id[entry.id] = static_cast<uint32_t>(layers.size());
     const Row& row = entry.columns;
     Layer layer;
     layer.name = text(row, "name", "");
@@ -242,7 +246,11 @@ std::vector<Layer> read_layers(regor_context_t context, const NpuTarget& target)
     layer.utilisation = possible == 0 ? 1 : static_cast<double>(layer.macs) / static_cast<double>(possible);
     layers.push_back(std::move(layer));
   }
-  return layers;
+  for (const DatabaseRow& entry : queue) {
+    const auto layer = layer_of_id.find(number(entry.columns, "scheduled_id"));
+    if (layer == layer_of_id.end()) continue;
+    program.layer_of_operation.push_back({static_cast<uint32_t>(number(entry.columns, "offset") / 4), layer->second});
+  }
 }
 
 }  // namespace
@@ -295,7 +303,7 @@ Result<NpuProgram> call_regor(Bytes tosa, const RegorCall& call) {
   if (program.commands.empty()) return said("it made no command stream");
   if (!program.scratch_fast_size) program.scratch_fast_size = 0;
   program.estimates = read_report(context.id(), target, system);
-  program.estimates->layers = read_layers(context.id(), target);
+  read_layers(context.id(), target, program);
   return program;
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "support/bytes.h"
@@ -116,6 +117,47 @@ std::string estimates_text(const Estimates& estimates, std::string_view version)
 // nullopt: not such a text, or a figure is missing. Figures that a later version adds are passed over.
 std::optional<EstimateFigures> parse_estimates_text(std::string_view text);
 
+// ---- layers ----
+
+// An operation of a command stream, and the layer that it computes or is a part of.
+struct StreamOperation {
+  uint32_t position = 0;  // word of the NPU_OP_* command
+  uint32_t layer = 0;     // index in a list of layers
+  bool result = true;     // it writes the layer's result, or some of it; else something that the layer needs
+  bool operator==(const StreamOperation&) const = default;
+};
+
+// One value of a region: where it came from, and what its bytes mean.
+struct MappedLayer {
+  struct Move {
+    bool transpose = false;    // else a reshape
+    std::vector<int64_t> to;   // perm or shape
+    bool operator==(const Move&) const = default;
+  };
+  std::string name;            // of the exported node
+  std::string op;              // "conv"
+  std::string source;          // "net.py:31"; may be empty
+  std::string dtype = "i8";    // "i8", "i16", "i32", ...
+  std::vector<int64_t> shape;  // as the NPU has it
+  std::optional<std::pair<double, int64_t>> quant;  // scale and zero point; nullopt: plain integers
+  std::string value;           // of the model, that it holds; empty: nothing that the model has a name for
+  std::vector<Move> moves;     // that lead from the model's value to this one
+  std::optional<uint32_t> inside;  // no operation writes it: the layer that it is computed in
+  bool operator==(const MappedLayer&) const = default;
+};
+
+struct LayerMap {
+  std::vector<MappedLayer> layers;          // in execution order
+  std::vector<StreamOperation> operations;  // positions ascend
+  bool operator==(const LayerMap&) const = default;
+};
+
+// As it travels in a .pte, as the delegate's compile spec kLayersKey: a table of texts, then numbers of 7 bits a byte.
+constexpr std::string_view kLayersKey = "swoop_layers";
+std::string pack_layers(const LayerMap& map);  // empty when there are more layers than anybody would read
+// The bytes may come from anywhere. Shapes are positive, moves keep the number of elements, indices are in range.
+Result<LayerMap> unpack_layers(std::string_view bytes);
+
 // ---- the program ----
 
 struct NpuTensor {
@@ -146,6 +188,7 @@ struct NpuProgram {
   std::vector<NpuTensor> outputs;
   std::vector<NpuTensor> variables;
   std::optional<Estimates> estimates;  // nullopt after unpack()
+  std::vector<StreamOperation> layer_of_operation;  // layer: of estimates->layers. In order; empty after unpack()
 };
 
 // That every input, output and variable lies inside the arena. Holds for what compile_npu() and unpack() return.
