@@ -119,6 +119,12 @@ Result<DriverPayload> parse_payload(Bytes commands) {
   return error("The command payload has no command stream.");
 }
 
+bool NpuCommand::is_kernel() const {
+  const Cmd cmd = static_cast<Cmd>(id);
+  return cmd == Cmd::OP_CONV || cmd == Cmd::OP_DEPTHWISE || cmd == Cmd::OP_POOL || cmd == Cmd::OP_ELEMENTWISE ||
+         cmd == Cmd::OP_RESIZE;
+}
+
 std::string_view NpuCommand::name() const { return kTable[id].name; }
 
 Result<std::vector<NpuCommand>> decode_commands(const DriverPayload& payload) {

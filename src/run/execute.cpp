@@ -87,7 +87,7 @@ std::array<Bytes, kNpuRegionCount> all_regions(const Memory& memory) {
 Result<void> account(Machine& machine, Hazards& hazards, const NpuCommand& command, NpuObserver* observer) {
   Accesses accesses = machine.memory.take_accesses();
   if (observer != nullptr) {
-    NpuStep step{command.position, command.name(), std::move(machine.summary), {}};
+    NpuStep step{command.position, command.name(), command.is_kernel(), std::move(machine.summary), {}, std::move(machine.block)};
     for (const Access& access : accesses)
       if (access.write) step.writes.push_back(access.range);
     observer->on_step(step, all_regions(machine.memory));
@@ -99,6 +99,7 @@ Result<void> account(Machine& machine, Hazards& hazards, const NpuCommand& comma
 
 Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& commands, const NpuRunOptions& options) {
   machine.wants_summary = options.observer != nullptr;
+  machine.wants_block = options.observer != nullptr && options.observer->wants_blocks();
   Hazards hazards(machine.config.family);
   for (size_t i = 0; i < commands.size(); ++i) {
     const NpuCommand& command = commands[i];
@@ -127,6 +128,7 @@ Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& comma
       default: break;
     }
     machine.summary.clear();
+    machine.block.reset();
     machine.chain_open = false;
     Result<void> done = run_operation(machine, id, command.parameter);
     if (done) done = account(machine, hazards, command, options.observer);

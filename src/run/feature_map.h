@@ -23,22 +23,9 @@ struct Shape3 {
   bool operator==(const Shape3&) const = default;
 };
 
-struct FeatureMap {
-  int region = 0;
-  int64_t base[4] = {};
-  int height0 = 1, height1 = 1, width0 = 1;
-  int64_t stride_x = 0, stride_y = 0, stride_c = 0;
-  bool bricks = false;
+struct FeatureMap : NpuPlace {
   ElementType type;
   int zero_point = 0;
-
-  int64_t pixel_address(int y, int x) const {  // of channel 0
-    bool right = x >= width0;
-    int rows = right ? height1 : height0;
-    bool low = y >= rows;
-    return base[(low ? 2 : 0) + (right ? 1 : 0)] + (low ? y - rows : y) * stride_y +
-           (right ? x - width0 : x) * stride_x;
-  }
 };
 
 // Reads shape elements, minus subtract, to out[(y * row_stride) + (x * pixel_stride) + c]. T is int16_t, int32_t or

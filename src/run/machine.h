@@ -50,6 +50,8 @@ struct Machine {
   uint64_t work_left = 0;
   bool wants_summary = false;
   std::string summary;
+  bool wants_block = false;
+  std::optional<NpuBlock> block;  // of the last operation
 
   std::array<ChainBuffer, kChainBuffers> chains;  // U85
   Shape3 accumulator_shape{0, 0, 0};              // U85: accumulators kept for the next operation

@@ -142,6 +142,7 @@ Result<NpzRunSummary> run_npz(Bytes program, Bytes inputs_npz, Buffer& outputs_n
       inputs.push_back(std::move(tensor));
     }
     TRY_ASSIGN(std::vector<RunTensor> results, runner->run(inputs));
+    if (options.after_run) TRY(options.after_run(r, results));
     for (size_t i = 0; i < results.size(); ++i) {
       if (r == 0) {
         outputs[i].array.dtype = numpy_of_name(results[i].dtype);

@@ -1,6 +1,7 @@
 #include "run/output.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace swoop::ethos {
 
@@ -99,10 +100,23 @@ bool transpose_axes(int transpose, int axes[3]) {
   return axes[0] >= 0;
 }
 
+// Keeps what is put out for an observer that asked for it.
+template <typename T>
+void note_block(Machine& machine, const OutputStage& stage, Shape3 shape, const std::vector<T>& values) {
+  if (!machine.wants_block) return;
+  NpuBlock& block = machine.block.emplace(NpuBlock{shape.h, shape.w, shape.c, stage.map.type.bytes, {}, {}, false});
+  const auto bytes = static_cast<size_t>(stage.map.type.bytes);
+  block.codes.resize(values.size() * bytes);
+  for (size_t i = 0; i < values.size(); ++i) std::memcpy(block.codes.data() + i * bytes, &values[i], std::min(bytes, sizeof(T)));
+  if (stage.chain < 0) block.place = stage.map;
+}
+
 template <typename T>
 Result<void> put(Machine& machine, const OutputStage& stage, const std::vector<T>& values) {
-  if (stage.transpose == 0 && stage.reverse == 0)
+  if (stage.transpose == 0 && stage.reverse == 0) {
+    note_block(machine, stage, stage.shape, values);
     return store_feature_map(machine.memory, stage.map, stage.shape, values.data(), "The output");
+  }
   int axes[3];
   if (!transpose_axes(stage.transpose, axes))
     return error("NPU_SET_OFM_PRECISION names transpose {}.", stage.transpose);
@@ -120,6 +134,8 @@ Result<void> put(Machine& machine, const OutputStage& stage, const std::vector<T
         moved[at++] =
             values[static_cast<size_t>(from_y * step[axes[0]] + from_x * step[axes[1]] + from_c * step[axes[2]])];
       }
+  note_block(machine, stage, shape, moved);
+  if (machine.block) machine.block->turned = true;
   return store_feature_map(machine.memory, stage.map, shape, moved.data(), "The output");
 }
 
@@ -278,6 +294,7 @@ Result<void> write_output(Machine& machine, const OutputStage& stage, std::vecto
   machine.chain_open = stage.chain >= 0;
   if (!values.empty()) machine.result_flag = values.back() != 0;
   if (stage.chain >= 0) {
+    note_block(machine, stage, stage.shape, values);
     machine.chains[static_cast<size_t>(stage.chain)] = {true, stage.shape, std::move(values)};
     return {};
   }

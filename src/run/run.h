@@ -48,6 +48,7 @@ struct NpuCommand {
   uint32_t payload = 0;  // second word of a wide command
 
   std::string_view name() const;  // "NPU_SET_IFM_BASE0"
+  bool is_kernel() const;         // an operation that computes: not a transfer, a wait, a branch or the stop
 };
 
 // Checks every word: known commands, no stray bits, wide commands complete.
@@ -55,6 +56,14 @@ Result<std::vector<NpuCommand>> decode_commands(const DriverPayload& payload);
 
 // One line: "  123  NPU_SET_IFM_REGION   1".
 std::string to_text(const NpuCommand& command);
+
+// For whom a transfer works: of each NPU_OP_DMA_START the operation that first uses what it brings (weights, scales, a feature map, a
+// look-up table), both as words in the stream; else the operation behind it.
+struct TransferUse {
+  uint32_t transfer = 0;
+  uint32_t user = 0;
+};
+std::vector<TransferUse> transfer_uses(const std::vector<NpuCommand>& commands);
 
 // ---- executing
 // -----------------------------------------------------------------------------------------------------------------
@@ -67,17 +76,48 @@ struct NpuRange {
   uint64_t first = 0, last = 0;  // bytes [first, last)
 };
 
+// Where a feature map lies: up to four tiles, NHWC or bricks of 16 channels (NHCWB16), strides of any sign.
+struct NpuPlace {
+  int region = 0;
+  int64_t base[4] = {};
+  int height0 = 1, height1 = 1, width0 = 1;
+  int64_t stride_x = 0, stride_y = 0, stride_c = 0;
+  bool bricks = false;
+
+  int64_t pixel_address(int y, int x) const {  // of channel 0
+    bool right = x >= width0;
+    int rows = right ? height1 : height0;
+    bool low = y >= rows;
+    return base[(low ? 2 : 0) + (right ? 1 : 0)] + (low ? y - rows : y) * stride_y +
+           (right ? x - width0 : x) * stride_x;
+  }
+};
+
+// What an operation put out.
+struct NpuBlock {
+  int height = 1, width = 1, depth = 1;
+  int bytes = 1;                  // of an element
+  Buffer codes;                   // dense: [height][width][depth]
+  std::optional<NpuPlace> place;  // nullopt: a chain buffer, for the next operation alone
+  bool turned = false;            // transposed or reversed behind the operation: `place` is not where the operation saw it
+};
+
 // One operation that was carried out.
 struct NpuStep {
-  uint32_t position = 0;         // word of the NPU_OP_* command
-  std::string_view operation;    // "NPU_OP_CONV"
-  std::string summary;           // shapes, types, addresses
-  std::vector<NpuRange> writes;  // smallest range around what was written, per region
+  uint32_t position = 0;          // word of the NPU_OP_* command
+  std::string_view operation;     // "NPU_OP_CONV"
+  bool kernel = false;            // else a transfer
+  std::string summary;            // shapes, types, addresses
+  std::vector<NpuRange> writes;   // smallest range around what was written, per region
+  std::optional<NpuBlock> block;  // of a kernel, when the observer wants blocks
 };
 
 class NpuObserver {
  public:
   virtual ~NpuObserver() = default;
+  virtual bool wants_blocks() const { return false; }
+  // A delegate of a .pte begins; index among the NPU's delegates of its method. Programs alone do not call it.
+  virtual void on_call(int /*delegate*/) {}
   // Called after each operation; regions[i] is empty when the program has no region i.
   virtual void on_step(const NpuStep& step, const std::array<Bytes, kNpuRegionCount>& regions) = 0;
 };

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -62,6 +63,7 @@ Result<std::unique_ptr<ProgramRunner>> load_program(Bytes program, const Runtime
 struct NpzRunOptions {
   RuntimeOptions runtime;
   std::string dump_directory;  // empty: no dump. Else region0_in0.npy, region0_out0.npy, ... of the last run
+  std::function<Result<void>(int64_t run, std::span<const RunTensor> outputs)> after_run;  // may be absent
 };
 
 struct NpzRunSummary {
@@ -75,7 +77,7 @@ struct NpzRunSummary {
 Result<NpzRunSummary> run_npz(Bytes program, Bytes inputs_npz, Buffer& outputs_npz, const NpzRunOptions& options = {});
 
 // What libswoop_run.so offers to load_program; `version` guards against a library of another build.
-constexpr int kRuntimeApiVersion = 1;
+constexpr int kRuntimeApiVersion = 2;
 struct RuntimeApi {
   int version;
   Result<std::unique_ptr<ProgramRunner>> (*load)(Bytes program, const RuntimeOptions& options);

@@ -128,6 +128,7 @@ class EthosUBackend final : public et::BackendInterface {
     }
 
     ActiveRun* run = active_run();
+    if (run && run->options.npu.observer) run->options.npu.observer->on_call(region.index);
     std::vector<Buffer> outputs;
     auto done = execute_npu(program, inputs, outputs, run ? run->options.npu : NpuRunOptions{});
     if (!done)
