@@ -235,9 +235,8 @@ def test_run_traces_commands_and_dumps_borders(pte, tmp_path):
     codes = np.load(tmp_path / "dump" / "region0_in0.npy")
     assert codes.dtype == np.int8 and codes.size == 3 * 32 * 32
 
-    done = swoop("run", pte, "--inputs", pte.parent / "one.npz", "--layers")
-    assert done.returncode == 0, done.stderr
-    assert "NPU_OP_CONV" in done.stdout and "NPU_SET" not in done.stdout and "swoop accuracy" in done.stdout
+    assert "--layers" in refused("run", pte, "--inputs", pte.parent / "one.npz", "--model", MODEL)
+    assert "--trace" in refused("run", pte, "--inputs", pte.parent / "one.npz", "--trace", "--json")
 
 
 # -- diff

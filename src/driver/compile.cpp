@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <unordered_map>
 
+#include "driver/layer_map.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
 #include "driver/verify.h"
@@ -19,15 +20,6 @@
 namespace swoop {
 
 namespace {
-
-// A .pt2, or the text form of a graph with its constants (what `swoop inspect --data` prints).
-Result<Graph> read_model(const std::string& path) {
-  TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
-  bool is_text = text_of(file->bytes()).starts_with("graph \"");
-  Result<Graph> graph = is_text ? parse(text_of(file->bytes())) : import_pt2(file);
-  if (!graph) return error("{}: {}", path, graph.error().message);
-  return graph;
-}
 
 // What --stop-after takes besides the steps of the pipeline.
 constexpr std::string_view kImport = "import";
@@ -164,9 +156,14 @@ class Compile {
     return timed("emit", [&]() -> Result<void> {
       std::string_view spec = pipeline_.target.family == NpuFamily::U85 ? "TOSA-1.0+INT+int16+int4+cf" : "TOSA-1.0+INT+int16+int4+u55";
       std::vector<Region> delegates;
-      for (const CompiledRegion& region : regions_) {
+      for (size_t i = 0; i < regions_.size(); ++i) {
+        const CompiledRegion& region = regions_[i];
         delegates.push_back({region.blob, npu_compile_specs(pipeline_.target.name, system_config(), memory_mode(), spec)});
-        if (region.program.estimates) delegates.back().compile_specs.emplace_back("swoop", estimates_text(*region.program.estimates, kSwoopVersion));
+        CompileSpecs& specs = delegates.back().compile_specs;
+        if (region.program.estimates) specs.emplace_back(kEstimatesKey, estimates_text(*region.program.estimates, kSwoopVersion));
+        if (options_.strip) continue;
+        std::string layers = pack_layers(make_layer_map(*pipeline_.partition.regions[i], region.tosa, region.program));
+        if (!layers.empty()) specs.emplace_back(kLayersKey, std::move(layers));
       }
       EmitOptions emit_options;
       emit_options.delegate_segments = options_.segments;
@@ -297,6 +294,15 @@ void Compile::summarize(const Graph& graph) {
 }
 
 }  // namespace
+
+Result<Graph> read_model(const std::string& path) {
+  TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
+  bool is_text = text_of(file->bytes()).starts_with("graph \"");
+  Result<Graph> graph = is_text ? parse(text_of(file->bytes())) : import_pt2(file);
+  if (!graph) return error("{}: {}", path, graph.error().message);
+  graph->mark_origins();
+  return graph;
+}
 
 Result<CompileResult> compile(const CompileOptions& options) { return Compile(options).run(); }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "driver/options.h"
+#include "ir/ir.h"
 #include "report/report.h"
 
 namespace swoop {
@@ -13,6 +14,9 @@ struct CompileResult {
   std::string stopped;  // the text of --stop-after; empty when the compile went to its end
   std::string stats;    // of --stats
 };
+
+// A .pt2, or the text form of a graph with its constants (what `swoop inspect --data` prints). Every value is its own origin.
+Result<Graph> read_model(const std::string& path);
 
 Result<CompileResult> compile(const CompileOptions& options);
 

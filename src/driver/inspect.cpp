@@ -19,9 +19,16 @@ std::string tensor_text(const ProgramTensor& tensor) {
   return text;
 }
 
+// The map of layers is not text.
+std::string map_text(std::string_view bytes) {
+  Result<LayerMap> map = unpack_layers(bytes);
+  if (!map) return fmt::format("{} bytes: {}", bytes.size(), map.error().message);
+  return fmt::format("{} bytes: {} layers, {} operations", bytes.size(), map->layers.size(), map->operations.size());
+}
+
 std::string delegate_text(const ProgramDelegate& delegate) {
   std::string text = fmt::format("  delegate {} {} bytes\n", delegate.id, delegate.blob.size());
-  for (const auto& [key, value] : delegate.compile_specs) text += fmt::format("    {} = {}\n", key, value);
+  for (const auto& [key, value] : delegate.compile_specs) text += fmt::format("    {} = {}\n", key, key == kLayersKey ? map_text(value) : value);
   Result<NpuProgram> program = unpack(delegate.blob);
   if (!program) return text + fmt::format("    not an Ethos-U program: {}\n", program.error().message);
   text += fmt::format("    commands {} bytes, weights {} bytes, scratch {} bytes\n", program->commands.size(), program->weights.size(), program->scratch_size);

@@ -19,6 +19,7 @@ struct CompileOptions {
   QuantizeOptions quantize;
   bool integer_io = false;          // --io int8
   bool segments = false;            // delegate blobs as segments of the file
+  bool strip = false;               // no map of layers in the file
   bool verify = true;
   std::string dump;                 // folder
   std::string stop_after;           // name of a step or stage

@@ -1,10 +1,12 @@
 // swoop run: a finished .pte on the host, on the stock runtime with the NPU in software.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
 #include "driver/commands.h"
+#include "driver/layers.h"
 #include "driver/trace.h"
 #include "report/report.h"
 #include "run/runtime.h"
@@ -16,26 +18,27 @@ namespace swoop {
 namespace {
 
 struct RunFlags {
-  std::string model;
+  std::string program;
   std::string inputs;
   std::string output;
   std::string dump;
+  std::string model;  // of --layers
   bool trace = false;
   bool layers = false;
   bool json = false;
   int threads = 0;
 };
 
-std::string to_json(const RunFlags& flags, const NpzRunSummary& s) {
+std::string to_json(const RunFlags& flags, const NpzRunSummary& s, const LayerReport* layers) {
   return fmt::format(
       "{{\"schema\": 1, \"swoop\": {}, \"model\": {}, \"runs\": {}, \"milliseconds_per_run\": {}, "
-      "\"memory\": {{\"planned_bytes\": {}, \"method_bytes\": {}, \"temp_bytes\": {}}}}}\n",
-      json_string(kSwoopVersion), json_string(flags.model), s.runs, s.milliseconds_per_run, s.memory.planned_bytes, s.memory.method_bytes,
-      s.memory.temp_bytes);
+      "\"memory\": {{\"planned_bytes\": {}, \"method_bytes\": {}, \"temp_bytes\": {}}}{}{}}}\n",
+      json_string(kSwoopVersion), json_string(flags.program), s.runs, s.milliseconds_per_run, s.memory.planned_bytes, s.memory.method_bytes,
+      s.memory.temp_bytes, layers ? ", " : "", layers ? layers->to_json() : "");
 }
 
 std::string to_text(const RunFlags& flags, const NpzRunSummary& s, const std::vector<NamedArray>& outputs) {
-  std::string text = fmt::format("{}: {} run{}, {:.2f} ms each\n", flags.model, s.runs, s.runs == 1 ? "" : "s", s.milliseconds_per_run);
+  std::string text = fmt::format("{}: {} run{}, {:.2f} ms each\n", flags.program, s.runs, s.runs == 1 ? "" : "s", s.milliseconds_per_run);
   text += fmt::format("memory: planned {} B, method {} B (on this machine), temp {} B\n", s.memory.planned_bytes, s.memory.method_bytes,
                       s.memory.temp_bytes);
   for (const NamedArray& output : outputs)
@@ -44,46 +47,71 @@ std::string to_text(const RunFlags& flags, const NpzRunSummary& s, const std::ve
   return text;
 }
 
-// What a .pte alone cannot tell, and who can.
-constexpr std::string_view kLayersHint =
-    "A .pte carries neither float values nor source lines: `swoop accuracy MODEL.pt2 --calibrate SAMPLES` compares each layer with its float "
-    "value, `swoop compile --json` names the layers with their source lines.\n";
+// Several observers of one run.
+class Observers final : public NpuObserver {
+ public:
+  std::vector<NpuObserver*> all;
 
-// The runtime quotes what it finds in a file; a terminal must not meet control characters.
-std::string printable(std::string_view text) {
-  std::string result;
-  for (char c : text) {
-    if (c >= ' ' && c <= '~')
-      result += c;
-    else
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  bool wants_blocks() const override {
+    return std::any_of(all.begin(), all.end(), [](const NpuObserver* one) { return one->wants_blocks(); });
   }
-  return result;
+  void on_call(int delegate) override {
+    for (NpuObserver* one : all) one->on_call(delegate);
+  }
+  void on_step(const NpuStep& step, const std::array<Bytes, kNpuRegionCount>& regions) override {
+    for (NpuObserver* one : all) one->on_step(step, regions);
+  }
+};
+
+Result<void> check_flags(const RunFlags& flags) {
+  if (!flags.model.empty() && !flags.layers) return error("--model compares layers: give --layers too");
+  if (flags.json && flags.trace) return error("--trace is text: leave out --json");
+  return {};
+}
+
+Result<std::optional<LayerReport>> layer_report(const RunFlags& flags, std::span<const NpuStream> streams) {
+  std::optional<LayerReport> report;
+  if (!flags.layers) return report;
+  if (std::none_of(streams.begin(), streams.end(), [](const NpuStream& stream) { return stream.map.has_value(); }))
+    return error("{}: {}", flags.program,
+                 streams.empty() ? "no region runs on the NPU: there are no layers to show"
+                                 : "the file does not name its layers: it was compiled with --strip, or by another compiler");
+  report.emplace(streams);
+  if (!flags.model.empty()) TRY(report->compare_with(flags.model, flags.inputs));
+  return report;
 }
 
 Result<void> run(const RunFlags& flags) {
-  TRY_ASSIGN(std::shared_ptr<const MappedFile> program, MappedFile::open(flags.model));
+  TRY(check_flags(flags));
+  TRY_ASSIGN(std::shared_ptr<const MappedFile> program, MappedFile::open(flags.program));
   TRY_ASSIGN(std::shared_ptr<const MappedFile> inputs, MappedFile::open(flags.inputs));
   if (Result<ZipArchive> archive = ZipArchive::open(inputs->bytes()); !archive)
     return error("{}: not an .npz file: {}", flags.inputs, archive.error().message);
-  std::optional<Tracer> tracer;
+  std::vector<NpuStream> streams;
   if (flags.trace || flags.layers) {
-    Result<Tracer> made = Tracer::of_program(program->bytes(), flags.trace);
-    if (!made) return error("{}: {}", flags.model, made.error().message);
-    tracer = std::move(*made);
+    Result<std::vector<NpuStream>> read = read_streams(program->bytes());
+    if (!read) return error("{}: {}", flags.program, read.error().message);
+    streams = std::move(*read);
   }
+  TRY_ASSIGN(std::optional<LayerReport> layers, layer_report(flags, streams));
+  Tracer tracer(streams);
+  Observers observers;
+  if (flags.trace) observers.all.push_back(&tracer);
+  if (layers) observers.all.push_back(&layers->observer());
   NpzRunOptions options;
   options.runtime.threads = flags.threads;
-  options.runtime.npu.observer = tracer ? &*tracer : nullptr;
+  options.runtime.npu.observer = observers.all.empty() ? nullptr : &observers;
   options.dump_directory = flags.dump;
+  if (layers) options.after_run = [&](int64_t index, std::span<const RunTensor> outputs) { return layers->after_run(index, outputs); };
   Buffer outputs;
   Result<NpzRunSummary> summary = run_npz(program->bytes(), inputs->bytes(), outputs, options);
-  if (tracer) fmt::print("{}", tracer->regions() > 0 ? tracer->text() : "no region runs on the NPU: there is nothing to trace\n");
-  if (!summary) return error("{}: {}", flags.model, printable(summary.error().message));
-  if (flags.layers && !flags.json) fmt::print("{}", kLayersHint);
+  if (flags.trace) fmt::print("{}", streams.empty() ? "no region runs on the NPU: there is nothing to trace\n" : tracer.text());
+  if (!summary) return error("{}: {}", flags.program, printable(summary.error().message));
+  if (layers && !flags.dump.empty()) TRY(layers->dump(flags.dump));
+  if (layers && !flags.json) fmt::print("{}", layers->to_text());
   if (!flags.output.empty()) TRY(write_file(flags.output, outputs));
   TRY_ASSIGN(std::vector<NamedArray> arrays, read_npz(outputs));
-  fmt::print("{}", flags.json ? to_json(flags, *summary) : to_text(flags, *summary, arrays));
+  fmt::print("{}", flags.json ? to_json(flags, *summary, layers ? &*layers : nullptr) : to_text(flags, *summary, arrays));
   return {};
 }
 
@@ -92,14 +120,16 @@ Result<void> run(const RunFlags& flags) {
 Command run_command(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = app.add_subcommand("run", "Run a .pte on this machine, NPU included, bit for bit");
-  command->add_option("model", flags->model, "the .pte file, of this compiler or of ExecuTorch's own")->required();
+  command->add_option("program", flags->program, "the .pte file, of this compiler or of ExecuTorch's own")->required();
   command->add_option("-i,--inputs", flags->inputs, "an .npz with an array per input; one more axis in front means that many runs")->required();
   command->add_option("-o,--output", flags->output, "the .npz for the outputs (out0, out1, ...)");
-  command->add_option("--dump", flags->dump, "folder for what crosses each region's border in the last run (region0_in0.npy, ...)");
-  command->add_flag("--trace", flags->trace, "every NPU command, and what each operation does");
-  command->add_flag("--layers", flags->layers, "what each NPU operation does, without the register commands");
+  command->add_option("--dump", flags->dump,
+                      "folder for what crosses each region's border in the last run (region0_in0.npy, ...), with --layers each layer's output too");
+  command->add_flag("--trace", flags->trace, "every NPU command, and what each operation does for which layer");
+  command->add_flag("--layers", flags->layers, "the output of every layer");
+  command->add_option("--model", flags->model, "with --layers: the .pt2 that the program was compiled from, whose values are shown beside");
   command->add_option("--threads", flags->threads, "0: one per core")->check(CLI::NonNegativeNumber)->capture_default_str();
-  command->add_flag("--json", flags->json, "the summary as JSON");
+  command->add_flag("--json", flags->json, "the summary as JSON, with --layers the layers too");
   return {command, [flags] {
             Result<void> done = run(*flags);
             return done ? 0 : fail(done.error());

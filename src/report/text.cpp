@@ -109,4 +109,15 @@ std::string to_text(const Summary& s) {
   return text;
 }
 
+std::string printable(std::string_view text) {
+  std::string result;
+  for (char c : text) {
+    if (c >= ' ' && c <= '~')
+      result += c;
+    else
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return result;
+}
+
 }  // namespace swoop

@@ -1,5 +1,6 @@
 // A program for the Python tests: runs, checks, prints and rewrites .tosa files.
-//   tosa_tool run FILE.tosa [--rewrite] [--time] [-i IN.npy]... [-o OUT.npy]...
+//   tosa_tool run FILE.tosa [--rewrite] [--time] [--all ALL.npz] [-i IN.npy]... [-o OUT.npy]...
+//     --all: what every operator makes, in order, as NUMBER/LOCATION/TENSOR
 //   tosa_tool validate|text|rewrite FILE.tosa [OUT.tosa]
 //   tosa_tool serve: one `run` argument list per line of standard input, one line of answer each
 #include <cstdio>
@@ -7,7 +8,7 @@
 #include <sstream>
 
 #include "support/file.h"
-#include "support/npy.h"
+#include "support/npz.h"
 #include "support/timer.h"
 #include "tosa/tosa.h"
 
@@ -34,11 +35,14 @@ Result<void> run_file(const std::vector<std::string>& arguments) {
   std::vector<std::string> outputs;
   bool rewrite = false;
   bool time = false;
+  std::string all;
   for (size_t i = 1; i < arguments.size(); ++i) {
     if (arguments[i] == "--rewrite")
       rewrite = true;
     else if (arguments[i] == "--time")
       time = true;
+    else if (arguments[i] == "--all" && i + 1 < arguments.size())
+      all = arguments[++i];
     else if (i + 1 < arguments.size())
       (arguments[i] == "-i" ? inputs : outputs).push_back(arguments[i + 1]), ++i;
   }
@@ -57,7 +61,18 @@ Result<void> run_file(const std::vector<std::string>& arguments) {
     values.push_back({expected.dtype, {array.shape.begin(), array.shape.end()}, std::move(array.data)});
   }
   Timer timer;
-  TRY_ASSIGN(std::vector<TensorData> results, run(program, values));
+  std::vector<NamedArray> seen;
+  Observer observer;
+  if (!all.empty())
+    observer = [&](const Region& region, const Operator& op, TensorId id, const TensorData& value) {
+      NpyArray array{std::string(npy_dtype(value.dtype)), {value.shape.begin(), value.shape.end()}, value.data};
+      seen.push_back({fmt::format("{}/{}/{}", seen.size(), op.location, region.tensors[id].name), std::move(array)});
+    };
+  TRY_ASSIGN(std::vector<TensorData> results, run(program, values, observer));
+  if (!all.empty()) {
+    TRY_ASSIGN(Buffer archive, write_npz(seen));
+    TRY(write_file(all, archive));
+  }
   if (time) fmt::print(stderr, "{:.3f} ms\n", timer.milliseconds());
   for (size_t i = 0; i < results.size() && i < outputs.size(); ++i) {
     NpyArray array{std::string(npy_dtype(results[i].dtype)), {results[i].shape.begin(), results[i].shape.end()}, {}};

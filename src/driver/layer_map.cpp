@@ -1,0 +1,139 @@
+#include "driver/layer_map.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace swoop {
+
+namespace {
+
+class LayerMapper {
+ public:
+  LayerMapper(const tosa::Program& tosa, const NpuProgram& program) : tosa_(tosa), program_(program) {}
+
+  LayerMap run(const Graph& region) {
+    add_layers(region);
+    add_operations();
+    prefer_what_is_reshaped();
+    say_where_the_others_are();
+    return std::move(map_);
+  }
+
+ private:
+  static constexpr uint32_t kUnknown = ~uint32_t{0};
+
+  void add_layers(const Graph& graph) {
+    std::unordered_map<ValueId, uint32_t> layers;  // never walked
+    for (NodeId id : graph.order()) {
+      const Node& node = graph.node(id);
+      for (const auto& body : node.bodies) add_layers(*body);
+      for (ValueId output : node.outputs) {
+        auto index = static_cast<uint32_t>(map_.layers.size());
+        layers[output] = index;
+        // Two bodies may have a value of one name each; then the name says nothing.
+        auto [entry, fresh] = layer_of_name_.try_emplace(graph.value(output).name, index);
+        if (!fresh) entry->second = kUnknown;
+        map_.layers.push_back(describe(graph, node, output));
+        consumers_.emplace_back();
+        reshaped_.push_back(kUnknown);
+        for (ValueId input : node.inputs) {
+          auto producer = layers.find(input);
+          if (producer == layers.end()) continue;
+          consumers_[producer->second].push_back(index);
+          if (node.op == Op::Reshape) reshaped_[index] = producer->second;
+        }
+      }
+    }
+  }
+
+  static MappedLayer describe(const Graph& graph, const Node& node, ValueId output) {
+    const Value& value = graph.value(output);
+    MappedLayer layer;
+    layer.name = node.name;
+    layer.op = node.op == Op::Unary ? node.text(Key::Fn) : std::string(name_of(node.op));
+    if (const Loc* loc = graph.loc(node.loc)) layer.source = to_text(*loc);
+    layer.dtype = name_of(value.type.dtype);
+    layer.shape = value.type.shape;
+    if (value.type.quantized() && !value.type.quant->per_channel()) layer.quant.emplace(value.type.scale(), value.type.zero_point());
+    // A change of scale is the same value once more.
+    const std::optional<Origin>& origin = value.origin || node.op != Op::Quantize ? value.origin : graph.value(node.inputs[0]).origin;
+    if (!origin) return layer;
+    layer.value = origin->name;
+    for (const Origin::Move& move : origin->moves) layer.moves.push_back({move.op == Op::Transpose, move.to});
+    return layer;
+  }
+
+  void add_operations() {
+    if (!program_.estimates) return;
+    uint32_t next = kUnknown;  // what regor made up for an operation is for the one behind it
+    for (auto it = program_.layer_of_operation.rbegin(); it != program_.layer_of_operation.rend(); ++it) {
+      const std::string& tensor = program_.estimates->layers[it->layer].name;
+      auto named = layer_of_name_.find(tensor);
+      bool result = named != layer_of_name_.end() && named->second != kUnknown;
+      if (result) next = named->second;
+      else if (uint32_t layer = layer_needing(tensor); layer != kUnknown) next = layer;
+      if (next != kUnknown) map_.operations.push_back({it->position, next, result});
+    }
+    std::reverse(map_.operations.begin(), map_.operations.end());
+  }
+
+  // The layer that a tensor inside a node's lowering leads to.
+  uint32_t layer_needing(const std::string& name) const {
+    for (const tosa::Region& region : tosa_.regions) {
+      std::string_view wanted = name;
+      bool inner = false;
+      for (const tosa::Operator& op : region.operators) {
+        auto is_wanted = [&](tosa::TensorId id) { return region.tensors[id].name == wanted; };
+        if (std::any_of(op.outputs.begin(), op.outputs.end(), is_wanted)) inner = true;
+        if (!inner || !std::any_of(op.inputs.begin(), op.inputs.end(), is_wanted)) continue;
+        wanted = region.tensors[op.outputs[0]].name;
+        auto named = layer_of_name_.find(std::string(wanted));
+        if (named != layer_of_name_.end()) return named->second;
+      }
+    }
+    return kUnknown;
+  }
+
+  std::vector<bool> written_layers() const {
+    std::vector<bool> written(map_.layers.size(), false);
+    for (const StreamOperation& operation : map_.operations)
+      if (operation.result) written[operation.layer] = true;
+    return written;
+  }
+
+  // conv -> reshape: regor calls what the conv writes by the name of the reshape. The conv is the layer.
+  void prefer_what_is_reshaped() {
+    const std::vector<bool> written = written_layers();
+    for (StreamOperation& operation : map_.operations)
+      while (operation.result && reshaped_[operation.layer] != kUnknown && !written[reshaped_[operation.layer]])
+        operation.layer = reshaped_[operation.layer];
+  }
+
+  // What nothing writes is computed in the nearest layer behind it that is written, or is a reshape of one.
+  void say_where_the_others_are() {
+    const std::vector<bool> written = written_layers();
+    for (size_t i = map_.layers.size(); i-- > 0;) {  // consumers stand behind
+      if (written[i]) continue;
+      std::optional<uint32_t>& inside = map_.layers[i].inside;
+      for (uint32_t consumer : consumers_[i])
+        if (!inside) inside = written[consumer] ? consumer : map_.layers[consumer].inside;
+      for (uint32_t from = reshaped_[i]; !inside && from != kUnknown; from = reshaped_[from])
+        if (written[from]) inside = from;
+    }
+  }
+
+  const tosa::Program& tosa_;
+  const NpuProgram& program_;
+  LayerMap map_;
+  std::unordered_map<std::string, uint32_t> layer_of_name_;  // by the name of the value, which is that of its TOSA tensor; never walked
+  std::vector<std::vector<uint32_t>> consumers_;             // by layer
+  std::vector<uint32_t> reshaped_;                           // by layer: what it is a reshape of
+};
+
+}  // namespace
+
+LayerMap make_layer_map(const Graph& region, const tosa::Program& tosa, const NpuProgram& program) {
+  return LayerMapper(tosa, program).run(region);
+}
+
+}  // namespace swoop

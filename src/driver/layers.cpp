@@ -1,0 +1,226 @@
+#include "driver/layers.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "driver/compile.h"
+#include "report/report.h"
+#include "support/file.h"
+#include "support/npy.h"
+
+namespace swoop {
+
+namespace {
+
+Type type_of(const MappedLayer& layer) {
+  Type type{*dtype_from(layer.dtype), layer.shape, {}};
+  if (layer.quant) type = quantized(type.dtype, type.shape, layer.quant->first, layer.quant->second);
+  return type;
+}
+
+// Reals of quantized codes; integers and booleans as they are.
+Tensor tensor_of(Bytes codes, const Type& type) {
+  if (type.quantized()) return dequantize(codes, type);
+  Tensor tensor = make_tensor(type.dtype == DType::Bool ? DType::Bool : DType::I64, type.shape);
+  const size_t bytes = byte_size(type.dtype);
+  for (size_t i = 0; i < codes.size() / bytes; ++i) {
+    const std::byte* at = codes.data() + i * bytes;
+    if (type.dtype == DType::Bool) tensor.as<uint8_t>()[i] = load<uint8_t>(at) != 0;
+    else tensor.as<int64_t>()[i] = bytes == 1 ? load<int8_t>(at) : bytes == 2 ? load<int16_t>(at) : bytes == 4 ? load<int32_t>(at) : load<int64_t>(at);
+  }
+  return tensor;
+}
+
+double element(const Tensor& tensor, size_t i) {
+  if (tensor.dtype == DType::F32) return static_cast<double>(tensor.as<float>()[i]);
+  return tensor.dtype == DType::I64 ? static_cast<double>(tensor.as<int64_t>()[i]) : static_cast<double>(tensor.as<uint8_t>()[i]);
+}
+
+// The model's value in the layer's order of elements; nullopt: it does not fit.
+std::optional<Tensor> moved(const Tensor& value, const MappedLayer& layer) {
+  if (element_count(value.shape) != element_count(layer.shape)) return std::nullopt;
+  Graph graph;
+  ValueId at = graph.add_input({value.dtype, value.shape, {}}, "x");
+  for (const MappedLayer::Move& move : layer.moves) {
+    const Shape& from = graph.type(at).shape;
+    Shape to = move.to;
+    if (move.transpose) {
+      if (move.to.size() != from.size()) return std::nullopt;
+      for (size_t i = 0; i < to.size(); ++i) to[i] = from[static_cast<size_t>(move.to[i])];
+    }
+    Attrs attrs{{move.transpose ? Key::Perm : Key::Shape, Ints(move.to)}};
+    at = graph.add_node(move.transpose ? Op::Transpose : Op::Reshape, {at}, {{value.dtype, to, {}}}, attrs).outputs[0];
+  }
+  if (graph.type(at).shape != layer.shape) return std::nullopt;
+  graph.add_output(at);
+  Result<std::vector<Tensor>> result = execute(graph, {&value, 1});
+  if (!result) return std::nullopt;
+  return std::move(result->front());
+}
+
+std::string db_text(const Noise& noise) { return noise.error == 0 ? "exact" : fmt::format("{:.1f}", noise.db()); }
+
+std::string db_json(const Noise& noise) { return noise.error == 0 ? "null" : fmt::format("{:.4f}", noise.db()); }
+
+std::string number_json(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
+
+std::string_view numpy_type(const MappedLayer& layer) {
+  switch (byte_size(*dtype_from(layer.dtype))) {
+    case 1: return layer.dtype == "bool" ? "|b1" : layer.dtype == "u8" ? "|u1" : "|i1";
+    case 2: return "<i2";
+    case 4: return "<i4";
+    default: return "<i8";
+  }
+}
+
+}  // namespace
+
+LayerReport::LayerReport(std::span<const NpuStream> streams) : streams_(streams), collector_(streams) {
+  for (size_t s = 0; s < streams_.size(); ++s) {
+    for (size_t l = 0; streams_[s].map && l < streams_[s].map->layers.size(); ++l) {
+      Row& row = rows_.emplace_back();
+      row.stream = s;
+      row.layer = l;
+      row.min = INFINITY;
+      row.max = -INFINITY;
+    }
+  }
+}
+
+Result<void> LayerReport::compare_with(const std::string& model, const std::string& inputs) {
+  TRY_ASSIGN(model_, read_model(model));
+  TRY_ASSIGN(samples_, load_samples(inputs, *model_));
+  return {};
+}
+
+Result<void> LayerReport::after_run(int64_t run, std::span<const RunTensor> outputs) {
+  values_.clear();
+  if (model_) {
+    const auto sample = static_cast<size_t>(run);
+    if (sample >= samples_.inputs.size()) return error("--model reads {} samples from the inputs, the program more", samples_.inputs.size());
+    for (const Row& row : rows_)
+      if (!layer_of(row).value.empty()) values_[layer_of(row).value];
+    std::vector<Tensor> inputs = samples_.inputs[sample];
+    if (!previous_.empty()) carry_state(*model_, previous_, inputs);
+    auto keep = [](void* context, const Graph& graph, ValueId id, const Tensor& tensor) {
+      const std::optional<Origin>& origin = graph.value(id).origin;
+      auto& values = *static_cast<std::map<std::string, Tensor>*>(context);
+      if (auto wanted = origin ? values.find(origin->name) : values.end(); wanted != values.end()) wanted->second = tensor;
+    };
+    TRY_ASSIGN(previous_, execute_observed(*model_, inputs, keep, &values_));
+    compare_outputs(previous_, outputs);
+  }
+  for (Row& row : rows_) {
+    take(row);
+    compare(row);
+  }
+  collector_.clear();
+  return {};
+}
+
+void LayerReport::take(Row& row) {
+  row.codes.clear();
+  if (!collector_.ran(row.stream, row.layer)) return;
+  row.ran = true;
+  Result<Buffer> codes = collector_.output(row.stream, row.layer);
+  if (!codes) {
+    row.missing = codes.error().message;
+    return;
+  }
+  row.codes = std::move(*codes);
+  Tensor tensor = tensor_of(row.codes, type_of(layer_of(row)));
+  for (size_t i = 0; i < static_cast<size_t>(element_count(tensor.shape)); ++i) {
+    row.min = std::min(row.min, element(tensor, i));
+    row.max = std::max(row.max, element(tensor, i));
+  }
+}
+
+void LayerReport::compare(Row& row) {
+  const MappedLayer& layer = layer_of(row);
+  auto value = values_.find(layer.value);
+  if (row.codes.empty() || value == values_.end() || value->second.data.empty()) return;
+  std::optional<Tensor> expected = moved(value->second, layer);
+  if (!expected) return;
+  Tensor actual = tensor_of(row.codes, type_of(layer));
+  if (actual.dtype != expected->dtype) return;
+  row.compared = true;
+  row.noise.add(*expected, actual);
+  for (size_t i = 0; i < static_cast<size_t>(element_count(actual.shape)); ++i)
+    if (double x = element(*expected, i); std::isfinite(x)) row.max_error = std::max(row.max_error, std::fabs(x - element(actual, i)));
+}
+
+// Float outputs of the program against those of the model.
+void LayerReport::compare_outputs(std::span<const Tensor> expected, std::span<const RunTensor> outputs) {
+  size_t next = 0;
+  for (size_t i = 0; i < expected.size() && next < outputs.size(); ++i) {
+    if (model_->output_port(i).role != Port::Role::User) continue;
+    const RunTensor& output = outputs[next++];
+    if (expected[i].dtype != DType::F32 || output.dtype != "float32" || output.shape != expected[i].shape) continue;
+    if (outputs_.size() < next) outputs_.resize(next);
+    outputs_[next - 1].add(expected[i], {DType::F32, output.shape, Storage(output.data)});
+  }
+}
+
+std::string LayerReport::to_text() const {
+  std::string text = fmt::format("{:>3}  {:<26} {:<14} {:<28} {:<20} {:>10} {:>10} {:>8} {:>10}  {}\n", "", "layer", "op", "type", "source", "min", "max",
+                                 model_ ? "SQNR dB" : "", model_ ? "max error" : "", model_ ? "against" : "");
+  const Row* worst = nullptr;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const Row& row = rows_[i];
+    const MappedLayer& layer = layer_of(row);
+    text += fmt::format("{:>3}  {:<26} {:<14} {:<28} {:<20} ", i, layer.name, layer.op, layer.dtype + swoop::to_text(layer.shape), layer.source);
+    if (layer.inside) {
+      text += fmt::format("inside {} ({})\n", streams_[row.stream].map->layers[*layer.inside].name, i - row.layer + *layer.inside);
+      continue;
+    }
+    if (!row.ran || !row.missing.empty()) {
+      text += row.ran ? fmt::format("not shown: {}\n", row.missing) : "did not run\n";
+      continue;
+    }
+    text += fmt::format("{:>10.4g} {:>10.4g}", row.min, row.max);
+    if (row.compared) text += fmt::format(" {:>8} {:>10.3g}  {}", db_text(row.noise), row.max_error, printable(layer.value));
+    text += "\n";
+    if (row.compared && (!worst || row.noise.db() < worst->noise.db())) worst = &row;
+  }
+  if (!model_) return text + "--model MODEL.pt2 adds the value that the model has at each layer, with its SQNR\n";
+  if (!worst) return text + "no layer was compared: the model has no value by the names in this program; give the .pt2 it was compiled from\n";
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    text += fmt::format("output {}: {}\n", i, outputs_[i].error == 0 ? "equal" : fmt::format("SQNR {:.1f} dB", outputs_[i].db()));
+  if (worst->noise.error == 0) return text + "every layer that was compared is exact\n";
+  return text + fmt::format("worst layer: {} {}, SQNR {:.1f} dB\n", layer_of(*worst).name, layer_of(*worst).source, worst->noise.db());
+}
+
+std::string LayerReport::to_json() const {
+  std::vector<std::string> layers;
+  for (const Row& row : rows_) {
+    const MappedLayer& layer = layer_of(row);
+    std::string text = fmt::format("{{\"region\": {}, \"name\": {}, \"op\": {}, \"dtype\": {}, \"shape\": {}, \"source\": {}", row.stream, json_string(layer.name),
+                                   json_string(layer.op), json_string(layer.dtype), swoop::to_text(layer.shape), json_string(layer.source));
+    if (layer.quant) text += fmt::format(", \"scale\": {}, \"zero_point\": {}", layer.quant->first, layer.quant->second);
+    if (layer.inside) text += fmt::format(", \"inside\": {}", &row - rows_.data() - static_cast<ptrdiff_t>(row.layer) + *layer.inside);
+    if (row.ran && row.missing.empty()) text += fmt::format(", \"min\": {}, \"max\": {}", number_json(row.min), number_json(row.max));
+    if (!row.missing.empty()) text += fmt::format(", \"missing\": {}", json_string(row.missing));
+    if (!layer.value.empty()) text += fmt::format(", \"value\": {}", json_string(layer.value));
+    if (row.compared) text += fmt::format(", \"sqnr_db\": {}, \"max_error\": {}", db_json(row.noise), number_json(row.max_error));
+    layers.push_back(text + "}");
+  }
+  std::vector<std::string> outputs;
+  for (const Noise& noise : outputs_) outputs.push_back(db_json(noise));
+  return fmt::format("\"layers\": [{}], \"output_sqnr_db\": [{}]", fmt::join(layers, ", "), fmt::join(outputs, ", "));
+}
+
+Result<void> LayerReport::dump(const std::string& directory) const {
+  TRY(make_directory(directory));
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (rows_[i].codes.empty()) continue;
+    const MappedLayer& layer = layer_of(rows_[i]);
+    std::string name = layer.name;
+    std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != '.'; }, '_');
+    TRY(write_file(fmt::format("{}/layer{:02}_{}.npy", directory, i, name), Bytes(write_npy({std::string(numpy_type(layer)), layer.shape, rows_[i].codes}))));
+  }
+  return {};
+}
+
+}  // namespace swoop
