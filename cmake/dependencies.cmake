@@ -7,6 +7,7 @@ find_package(simdjson REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)
+find_package(Eigen3 REQUIRED NO_MODULE)
 find_program(FLATC flatc REQUIRED)
 if(SWOOP_TESTS)
   enable_testing()
@@ -50,9 +51,8 @@ function(schema NAME FILE)
   target_include_directories(${NAME}_schema SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated ${FLATBUFFERS_INCLUDE})
 endfunction()
 
-set(SWOOP_support_LIBRARIES ZLIB::ZLIB)  # zip archives
-
-set(SWOOP_support_LIBRARIES ZLIB::ZLIB Threads::Threads)
+set(SWOOP_support_LIBRARIES ZLIB::ZLIB Threads::Threads)  # zip archives; parallel_for
+set(SWOOP_ops_LIBRARIES Eigen3::Eigen)  # matrix products
 set(SWOOP_import_LIBRARIES simdjson::simdjson)
 schema(tosa ${EXECUTORCH_ROOT}/backends/arm/tosa/schemas/tosa_1.0.fbs)
 set(SWOOP_tosa_LIBRARIES tosa_schema)
@@ -66,4 +66,9 @@ include(regor)
 foreach(file unary elementwise_ref norm_ref pool_ref reduce_ref conv_ref tensor)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/${file}.cpp PROPERTIES COMPILE_OPTIONS "-fno-trapping-math;-fno-math-errno")
 endforeach()
+# One file holds Eigen for AVX2. Always optimised: then what the standard library defines inline is inlined there, and no copy of it
+# for AVX2 is left for the linker to choose for the whole program.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/product_avx2.cpp PROPERTIES COMPILE_OPTIONS "-O3;-mavx2;-mfma")
+endif()
 set(SWOOP_quantize_LIBRARIES PNG::PNG JPEG::JPEG)  # images as calibration samples

@@ -62,31 +62,24 @@ struct Geometry {
   std::vector<int64_t> positions;       // of the windows
 };
 
-// Rows [k0, k1) of the implicit matrix of windows.
-void pack_windows(const Geometry& geometry, const float* image, int64_t k0, int64_t k1, int64_t n0, int64_t columns,
-                  int64_t width, float* to) {
+// Rows [k0, k1) of columns [n0, n1) of the implicit matrix of windows.
+void pack_windows(const Geometry& geometry, const float* image, int64_t k0, int64_t k1, int64_t n0, int64_t n1,
+                  float* to) {
   const int64_t* position = geometry.positions.data() + n0;
-  bool contiguous = position[columns - 1] - position[0] == columns - 1;
-  // Runs of neighbours: windows of one output row with stride 1.
-  int64_t starts[64];
-  int64_t runs = 0;
-  if (!contiguous && columns <= 64)
-    for (int64_t j = 0; j < columns; ++j)
-      if (j == 0 || position[j] != position[j - 1] + 1) starts[runs++] = j;
-  bool in_runs = !contiguous && columns <= 64 && runs * 3 <= columns;
-  for (int64_t k = k0; k < k1; ++k, to += width) {
+  int64_t columns = n1 - n0;
+  std::vector<int64_t> starts;  // of runs of neighbours: windows of one output row with stride 1
+  for (int64_t j = 0; j < columns; ++j)
+    if (j == 0 || position[j] != position[j - 1] + 1) starts.push_back(j);
+  size_t runs = starts.size();
+  starts.push_back(columns);
+  for (int64_t k = k0; k < k1; ++k, to += columns) {
     const float* from = image + geometry.kernel_offsets[static_cast<size_t>(k)];
-    if (contiguous) {
-      std::copy_n(from + position[0], columns, to);
-    } else if (in_runs) {
-      for (int64_t r = 0; r < runs; ++r) {
-        int64_t end = r + 1 < runs ? starts[r + 1] : columns;
-        std::copy_n(from + position[starts[r]], end - starts[r], to + starts[r]);
-      }
+    if (static_cast<int64_t>(runs) * 3 <= columns) {
+      for (size_t r = 0; r < runs; ++r)
+        std::copy_n(from + position[starts[r]], starts[r + 1] - starts[r], to + starts[r]);
     } else {
       for (int64_t j = 0; j < columns; ++j) to[j] = from[position[j]];
     }
-    std::fill(to + columns, to + width, 0.0f);
   }
 }
 
@@ -122,14 +115,20 @@ void convolve(const Geometry& geometry, const float* image, const float* weights
   if (geometry.in_per_group == 1) return convolve_depthwise(geometry, image, weights, out);
   auto depth = static_cast<int64_t>(geometry.kernel_offsets.size());
   auto count = static_cast<int64_t>(geometry.positions.size());
+  bool pointwise = depth == geometry.in_per_group && count == geometry.plane;  // the image is the matrix of windows
   for (int64_t g = 0; g < geometry.groups; ++g) {
     const float* channels = image + g * geometry.in_per_group * geometry.plane;
-    gemm(
-        geometry.out_per_group, count, depth, {weights + g * geometry.out_per_group * depth, depth, 1},
-        [&](int64_t k0, int64_t k1, int64_t n0, int64_t columns, int64_t width, float* to) {
-          pack_windows(geometry, channels, k0, k1, n0, columns, width, to);
-        },
-        out + g * geometry.out_per_group * count, count);
+    MatrixView a{weights + g * geometry.out_per_group * depth, depth, 1};
+    float* to = out + g * geometry.out_per_group * count;
+    if (pointwise)
+      gemm(geometry.out_per_group, count, depth, a, MatrixView{channels, count, 1}, to, count);
+    else
+      gemm(
+          geometry.out_per_group, count, depth, a,
+          [&](int64_t k0, int64_t k1, int64_t n0, int64_t n1, float* panel) {
+            pack_windows(geometry, channels, k0, k1, n0, n1, panel);
+          },
+          to, count);
   }
 }
 

@@ -1,7 +1,6 @@
-// Matrix products in float. Every element is summed in the same order, k upwards with fused multiply-adds, in blocks of
-// a fixed size: the result does not depend on the vector unit (AVX2 or AVX-512), the number of threads or the other
-// sizes. A library's does, and the scales that calibration finds would then differ from machine to machine. Without FMA
-// (x86 before 2013) the last bits differ.
+// Matrix products in float: Eigen's, one tile per thread at a time. Tiles have sizes that follow from m, n and k alone,
+// so the bits do not depend on the number of threads; and Eigen is compiled for one vector unit, AVX2 with FMA, so they
+// do not depend on the machine either. (Without AVX2, x86 before 2013 and others, the last bits differ.)
 #pragma once
 
 #include <cstdint>
@@ -9,16 +8,15 @@
 
 namespace swoop {
 
-// element (r, c) is data[r * row_stride + c * col_stride]
+// element (r, c) is data[r * row_stride + c * col_stride]; one of the strides is 1
 struct MatrixView {
   const float* data;
   int64_t row_stride;
   int64_t col_stride;
 };
 
-// Writes rows [k0, k1) of columns [n0, n0 + columns) of B to `to`, row after row, `width` floats each; the floats after
-// `columns` are zero.
-using PackColumns = std::function<void(int64_t k0, int64_t k1, int64_t n0, int64_t columns, int64_t width, float* to)>;
+// Writes rows [k0, k1) of columns [n0, n1) of B to `to`, row after row.
+using PackColumns = std::function<void(int64_t k0, int64_t k1, int64_t n0, int64_t n1, float* to)>;
 
 // C[m,n] = A[m,k] B[k,n]; C is row-major with row stride ldc. Uses all cores when there is enough to do.
 void gemm(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, float* c, int64_t ldc);

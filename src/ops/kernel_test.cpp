@@ -9,6 +9,7 @@
 #include "ops/half.h"
 #include "ops/kernels.h"
 #include "ops/ops.h"
+#include "ops/product.h"
 #include "ops/vmath.h"
 #include "support/parallel.h"
 
@@ -75,19 +76,94 @@ std::vector<float> random_floats(size_t count, uint32_t seed) {
   return list;
 }
 
-TEST(Gemm, sums_every_element_in_the_same_order_whatever_the_sizes) {
-  constexpr int64_t kM = 29, kN = 71, kK = 530;
-  std::vector<float> a = random_floats(kM * kK, 1), b = random_floats(kK * kN, 2), whole(kM * kN), part(1);
-  gemm(kM, kN, kK, {a.data(), kK, 1}, MatrixView{b.data(), kN, 1}, whole.data(), kN);
-  for (int64_t i = 0; i < kM; i += 7)
-    for (int64_t j = 0; j < kN; j += 5) {
-      gemm(1, 1, kK, {a.data() + i * kK, kK, 1}, MatrixView{b.data() + j, kN, 1}, part.data(), 1);
-      EXPECT_EQ(part[0], whole[static_cast<size_t>(i * kN + j)]);
+struct GemmCase {
+  int64_t m, n, k;
+  bool a_by_column, b_by_column;
+};
+
+// Vectors, products smaller than a register tile, several tiles each way, several blocks of k.
+const GemmCase kGemmCases[] = {
+    {1, 1, 530, false, false}, {1, 70, 300, false, true},   {1, 70, 300, false, false}, {90, 1, 33, false, false},
+    {90, 1, 33, true, true},   {3, 2, 5, false, false},     {5, 9, 1, true, false},     {2, 9, 7, false, false},
+    {29, 71, 530, true, true}, {29, 71, 530, false, false}, {131, 400, 64, false, true}, {300, 800, 290, true, false},
+};
+
+// A and B as the case asks, each beginning `offset` floats behind an aligned address; C row-major.
+struct Operands {
+  Operands(const GemmCase& c, int64_t offset)
+      : a(random_floats(static_cast<size_t>(c.m * c.k), 1)), b(random_floats(static_cast<size_t>(c.k * c.n), 2)) {
+    a.insert(a.begin(), static_cast<size_t>(offset), 0.0f);
+    b.insert(b.begin(), static_cast<size_t>(offset), 0.0f);
+    result.resize(static_cast<size_t>(c.m * c.n + offset), NAN);
+    a_view = {a.data() + offset, c.a_by_column ? 1 : c.k, c.a_by_column ? c.m : 1};
+    b_view = {b.data() + offset, c.b_by_column ? 1 : c.n, c.b_by_column ? c.k : 1};
+    to = result.data() + offset;
+  }
+
+  std::vector<float> a, b, result;
+  MatrixView a_view, b_view;
+  float* to;
+};
+
+float at(const MatrixView& view, int64_t row, int64_t column) {
+  return view.data[row * view.row_stride + column * view.col_stride];
+}
+
+// PackColumns of a matrix that is there.
+PackColumns columns_of(MatrixView b) {
+  return [b](int64_t k0, int64_t k1, int64_t n0, int64_t n1, float* to) {
+    for (int64_t p = k0; p < k1; ++p)
+      for (int64_t j = n0; j < n1; ++j) *to++ = at(b, p, j);
+  };
+}
+
+void expect_product(const GemmCase& c, const Operands& operands) {
+  for (int64_t i = 0; i < c.m; i += 1 + c.m / 9)
+    for (int64_t j = 0; j < c.n; j += 1 + c.n / 11) {
       double exact = 0;
-      for (int64_t p = 0; p < kK; ++p)
-        exact += static_cast<double>(a[static_cast<size_t>(i * kK + p)]) *
-                 static_cast<double>(b[static_cast<size_t>(p * kN + j)]);
-      EXPECT_NEAR(static_cast<double>(part[0]), exact, 1e-5);
+      for (int64_t p = 0; p < c.k; ++p)
+        exact += static_cast<double>(at(operands.a_view, i, p)) * static_cast<double>(at(operands.b_view, p, j));
+      EXPECT_NEAR(static_cast<double>(operands.to[i * c.n + j]), exact, 2e-5) << c.m << " " << c.n << " " << c.k;
+    }
+}
+
+TEST(Gemm, is_the_product_in_all_shapes_and_orders) {
+  for (const GemmCase& c : kGemmCases) {
+    Operands viewed(c, 0), packed(c, 0);
+    gemm(c.m, c.n, c.k, viewed.a_view, viewed.b_view, viewed.to, c.n);
+    expect_product(c, viewed);
+    gemm(c.m, c.n, c.k, packed.a_view, columns_of(packed.b_view), packed.to, c.n);
+    expect_product(c, packed);
+  }
+  float nothing[] = {1, 1};
+  gemm(1, 2, 0, {nullptr, 1, 1}, MatrixView{nullptr, 1, 1}, nothing, 2);
+  EXPECT_EQ(nothing[0] + nothing[1], 0);
+}
+
+TEST(Gemm, is_right_without_avx2_too) {
+  for (const GemmCase& c : kGemmCases) {
+    Operands operands(c, 0);
+    multiply_plain({c.m, c.n, c.k, operands.a_view, operands.b_view, operands.to, c.n, false});
+    expect_product(c, operands);
+  }
+}
+
+TEST(Gemm, bits_do_not_depend_on_threads_or_alignment) {
+  for (const GemmCase& c : kGemmCases)
+    for (bool pack : {false, true}) {
+      auto run = [&](int threads, int64_t offset) {
+        Operands operands(c, offset);
+        set_thread_count(threads);
+        if (pack)
+          gemm(c.m, c.n, c.k, operands.a_view, columns_of(operands.b_view), operands.to, c.n);
+        else
+          gemm(c.m, c.n, c.k, operands.a_view, operands.b_view, operands.to, c.n);
+        set_thread_count(0);
+        return std::vector<float>(operands.to, operands.to + c.m * c.n);
+      };
+      std::vector<float> alone = run(1, 0);
+      for (int threads : {2, 3, 16}) EXPECT_EQ(alone, run(threads, 0)) << c.m << " " << c.n << " " << c.k;
+      for (int64_t offset : {1, 2, 3, 4, 7}) EXPECT_EQ(alone, run(1, offset)) << c.m << " " << c.n << " " << c.k;
     }
 }
 

@@ -1,0 +1,3 @@
+#define SWOOP_MULTIPLY multiply_plain
+#define Eigen SwoopEigenPlain
+#include "ops/eigen_product.h"
