@@ -1,11 +1,11 @@
 """swoop and ExecuTorch side by side, in one run on one machine.
 
-    bench.py [PART ...] [--json FILE] [--repeat N] [--models NAME ...] [--targets TARGET ...] [--timeout SECONDS]
+    bench.py [PART ...] [--json FILE] [--repeat N] [--models NAME,...] [--targets TARGET ...] [--timeout SECONDS]
 
 Parts (default: all):
     compile    ResNet8, .pt2 to .pte: our process from its start and its stages; the peer's lowering
     scale      1, 2, 20, 200 repetitions of a block: nanoseconds per node of each of our stages
-    quantize   float to int8: --calibrate against prepare + calibrate + convert
+    quantize   float to int8, 21 networks: --calibrate against prepare + calibrate + convert; and the calibration of Whisper's encoder alone
     run        the finished file on the host against the float model in eager PyTorch
     cycles     estimated NPU cycles of both compilers for the same quantized models
 
@@ -86,23 +86,22 @@ def table(title, head, rows, note=""):
     sys.stdout.flush()
 
 
+def wanted(options, names):
+    """Those of the names that --models asks for; all of them where it says nothing."""
+    return [name for name in names if not options.models or name in options.models]
+
+
 def made(name, *arguments):
     """A model of models.py, kept in the build folder; with the number of its nodes."""
     folder = BUILD / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     path, count = folder / f"{name}.pt2", folder / f"{name}.nodes"
-    stale = not count.exists() or count.stat().st_mtime < (HERE / "models.py").stat().st_mtime
+    newest = max((HERE / source).stat().st_mtime for source in ("models.py", "networks.py", "encoders.py"))
+    stale = not count.exists() or count.stat().st_mtime < newest
     if stale:
         done = subprocess.run([sys.executable, HERE / "models.py", *arguments, path], capture_output=True, text=True, check=True)
         count.write_text(done.stdout.strip().splitlines()[-1])
     return path, int(count.read_text())
-
-
-def samples(folder, name):
-    """The calibration samples of a test model as `swoop` takes them."""
-    path = pathlib.Path(folder) / f"{name}.npz"
-    np.savez(path, x=np.load(MODELS / f"{name}.npz")["calibrate"])
-    return path
 
 
 def bench_compile(options, folder):
@@ -164,32 +163,57 @@ def bench_scale(options, folder):
 
 
 def bench_quantize(options, folder):
-    result, rows = {"runs": options.repeat, "models": []}, []
+    sys.path.insert(0, str(HERE))
+    from networks import NETWORKS
+
+    runs = min(3, options.repeat)
+    result, rows = {"runs": runs, "models": []}, []
     ours_total = theirs_total = 0.0
-    for name in options.models:
-        arrays = samples(folder, name)
+    for name in wanted(options, NETWORKS):
+        model, _ = made(name, "network", name)
         entry = {"model": name}
         result["models"].append(entry)
+        who = "swoop"
         try:
-            runs = [swoop("compile", MODELS / f"{name}.pt2", "--calibrate", arrays, "-o", f"{folder}/q.pte", "--json", "--no-verify")
-                    for _ in range(min(3, options.repeat))]
-            stages = min((summary["milliseconds"] for _, summary in runs), key=lambda ms: ms["quantize"])
-            entry["swoop_ms"] = stages["quantize"]
-            entry["swoop_whole_compile_ms"] = min(wall for wall, _ in runs)
-            theirs = entry["peer"] = peer(options.timeout, "quantize", MODELS / f"{name}.pt2", arrays, "x")
+            attempts = [swoop("compile", model, "--calibrate", model.with_suffix(".npz"), "-o", f"{folder}/q.pte", "--json", "--no-verify")[1]
+                        for _ in range(runs)]
+            ours = entry["swoop_ms"] = statistics.median(summary["milliseconds"]["quantize"] for summary in attempts)
+            who = "peer"
+            entry["peer"] = peer(options.timeout, "quantize", model, model.with_suffix(".npz"), "x")
         except Failed as problem:
-            entry["error"] = str(problem)
-            rows.append([name, str(problem)[:60], "", "", ""])
+            entry[f"{who}_error"] = str(problem)
+            rows.append([name, "", f"{ours:.1f}" if who == "peer" else "", "", f"{who} fails: {problem}"])
             continue
-        ours, peers = entry["swoop_ms"], theirs["seconds"] * 1e3
-        ours_total, theirs_total = ours_total + ours, theirs_total + peers
-        rows.append([name, theirs["samples"], f"{ours:.1f}", f"{peers:.1f}", f"{peers / ours:.0f}"])
+        theirs = entry["peer"]["seconds"] * 1e3
+        ours_total, theirs_total = ours_total + ours, theirs_total + theirs
+        rows.append([name, entry["peer"]["samples"], f"{ours:.1f}", f"{theirs:.1f}", f"{theirs / ours:.0f}"])
+        print(f"  ... {name}", file=sys.stderr)
     if ours_total:
         result["total"] = {"swoop_ms": ours_total, "peer_ms": theirs_total, "ratio": theirs_total / ours_total}
-        rows.append(["total", "", f"{ours_total:.1f}", f"{theirs_total:.1f}", f"{theirs_total / ours_total:.0f}"])
+        rows.append(["total", "", f"{ours_total:.1f}", f"{theirs_total:.1f}", f"{theirs_total / ours_total:.1f}"])
     table("Float to int8 (ms)", ["model", "samples", "swoop", "peer", "ratio"], rows,
-          f"swoop: the quantize stage, best of {min(3, options.repeat)}; peer: prepare + calibrate + convert, 1 run, imports and loading not counted")
+          f"swoop: the quantize stage, median of {runs}, reading the samples included; peer: prepare + calibrate + convert, 1 run, imports and "
+          "loading not counted; what one of them cannot do is in neither total")
+    whisper = next((entry for entry in result["models"] if entry["model"] == "whisper_tiny_enc4"), {})
+    if "peer" in whisper and "swoop_ms" in whisper:
+        result["calibration"] = calibration(made("whisper_tiny_enc4", "network", "whisper_tiny_enc4")[0], whisper["peer"], runs, folder)
     return result
+
+
+def calibration(model, theirs, runs, folder):
+    """Executing the float model on the samples and measuring every range, nothing else."""
+    test = f"{folder}/test.npz"  # the tool goes on to measure accuracy: on one sample, which is quick
+    np.savez(test, x=np.load(model.with_suffix(".npz"))["x"][:1])
+    times = []
+    for _ in range(runs):
+        done = subprocess.run([BUILD / "quantize_tool", model, model.with_suffix(".npz"), test], capture_output=True, text=True, check=True)
+        words = done.stdout.split()
+        times.append(float(words[words.index("calibrate_seconds") + 1]) * 1e3)
+    ours, peers = statistics.median(times), theirs["calibrate_seconds"] * 1e3
+    table("Calibration alone, Whisper-tiny's encoder, 4 layers of 1500 x 384 (ms)", ["", "ms", "runs"],
+          [["swoop: float execution and its measurements", f"{ours:.1f}", runs], ["PyTorch: the module of prepare_pt2e", f"{peers:.1f}", 1],
+           ["ratio", f"{peers / ours:.2f}", ""]], f"{theirs['samples']} samples, {os.cpu_count()} cores for both")
+    return {"swoop_ms": ours, "peer_ms": peers, "ratio": peers / ours, "samples": theirs["samples"]}
 
 
 def bench_run(options, folder):
@@ -224,7 +248,7 @@ def bench_run(options, folder):
 
 def bench_cycles(options, folder):
     result, rows = {"models": []}, []
-    for name in options.models:
+    for name in wanted(options, sorted(path.stem for path in MODELS.glob("*.npz"))):
         for target in options.targets:
             model = MODELS / f"{name}_int8.pt2"
             entry = {"model": name, "target": target}
@@ -257,7 +281,7 @@ def main():
     parser.add_argument("parts", nargs="*", metavar="PART", help="default: all")
     parser.add_argument("--json", help="file for a copy that machines can read")
     parser.add_argument("--repeat", type=int, default=10, help="runs of each of our own measurements")
-    parser.add_argument("--models", nargs="+", default=sorted(p.stem for p in MODELS.glob("*.npz")), help="of test/models")
+    parser.add_argument("--models", type=lambda text: text.split(","), help="for quantize those of networks.py, for cycles those of test/models")
     parser.add_argument("--targets", nargs="+", default=["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one measurement of the peer")
     options = parser.parse_args()

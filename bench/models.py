@@ -2,16 +2,23 @@
 
     models.py chain COUNT FILE.pt2        COUNT residual blocks on int8, written with quantize and dequantize nodes as PT2E writes them
     models.py mobilenet_v2 FILE.pt2       MobileNetV2 at 224 x 224 in float, random weights
+    models.py network NAME FILE.pt2       a network of networks.py in float, and FILE.npz with its samples
+
+Prints the number of nodes.
 """
 
 from __future__ import annotations
 
+import pathlib
 import sys
 import warnings
 
+import numpy as np
 import torch
 from torch import nn
 from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers the q/dq operators)
+
+from networks import MobileNetV2, build
 
 QDQ = torch.ops.quantized_decomposed
 ACTIVATION = 0.05  # scale of what a convolution reads
@@ -64,51 +71,19 @@ class Chain(nn.Module):
         return x
 
 
-def conv_bn(cin, cout, kernel=1, stride=1, groups=1, relu=True):
-    layers = [nn.Conv2d(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False), nn.BatchNorm2d(cout)]
-    return nn.Sequential(*layers, *([nn.ReLU6()] if relu else []))
-
-
-class InvertedResidual(nn.Module):
-    def __init__(self, cin, cout, stride, expansion):
-        super().__init__()
-        hidden = cin * expansion
-        layers = [conv_bn(cin, hidden)] if expansion != 1 else []
-        self.layers = nn.Sequential(*layers, conv_bn(hidden, hidden, 3, stride, hidden), conv_bn(hidden, cout, relu=False))
-        self.adds = stride == 1 and cin == cout
-
-    def forward(self, x):
-        return x + self.layers(x) if self.adds else self.layers(x)
-
-
-class MobileNetV2(nn.Module):
-    """Sandler et al., table 2, width 1.0."""
-
-    ROWS = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
-
-    def __init__(self):
-        super().__init__()
-        layers, channels = [conv_bn(3, 32, 3, 2)], 32
-        for expansion, cout, count, stride in self.ROWS:
-            for i in range(count):
-                layers.append(InvertedResidual(channels, cout, stride if i == 0 else 1, expansion))
-                channels = cout
-        self.features = nn.Sequential(*layers, conv_bn(channels, 1280))
-        self.head = nn.Linear(1280, 1000)
-
-    def forward(self, x):
-        return self.head(self.features(x).mean((2, 3)))
-
-
 def main(kind, *rest):
     torch.manual_seed(0)
     warnings.filterwarnings("ignore")
+    file = pathlib.Path(rest[-1])
     if kind == "chain":
-        model, shape = Chain(int(rest[0])), (1, 8, 16, 16)
+        model, samples = Chain(int(rest[0])).eval(), [torch.randn(1, 8, 16, 16)]
+    elif kind == "mobilenet_v2":
+        model, samples = MobileNetV2().eval(), [torch.randn(1, 3, 224, 224)]
     else:
-        model, shape = MobileNetV2(), (1, 3, 224, 224)
-    program = torch.export.export(model.eval(), (torch.randn(shape),))
-    torch.export.save(program, rest[-1])
+        model, samples = build(rest[0])
+        np.savez(file.with_suffix(".npz"), x=torch.stack(samples).numpy())
+    program = torch.export.export(model, (samples[0],))
+    torch.export.save(program, file)
     print(sum(node.op == "call_function" for node in program.graph.nodes))
 
 

@@ -1,7 +1,8 @@
 // quantize_tool MODEL.pt2 SAMPLES [TEST.npz] [key=value ...]: quantizes a float model and prints the signal-to-noise
 // ratio of its fake-quantized execution against float on TEST.npz (default: the samples), mean over the inputs and over
-// all elements of all inputs, and the seconds that quantizing took. Keys: method, precision, percentile, per_channel,
-// weight_bits, correct_bias, equalize, config, keep_float, min_sqnr, print=ir|layers|values. For tests.
+// all elements of all inputs, and the seconds that quantizing took, with those of them that calibrating took. Keys:
+// method, precision, percentile, per_channel, weight_bits, correct_bias, equalize, config, keep_float, min_sqnr,
+// print=ir|layers|values. For tests and benchmarks.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -86,8 +87,9 @@ Result<int> run(int argc, char** argv) {
     TRY_ASSIGN(AccuracyReport accuracy, measure_accuracy(reference, graph, tests));
     fmt::print("{}", to_text(accuracy));
   }
-  fmt::print("sqnr_db {:.2f} pooled_db {:.2f} seconds {:.3f}\n", sum / static_cast<double>(tests.inputs.size()),
-             sqnr_db(all_exact, all_actual), seconds);
+  fmt::print("sqnr_db {:.2f} pooled_db {:.2f} seconds {:.3f} calibrate_seconds {:.3f}\n",
+             sum / static_cast<double>(tests.inputs.size()), sqnr_db(all_exact, all_actual), seconds,
+             report.calibrate_seconds);
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "quantize/equalize.h"
 #include "quantize/prepare.h"
 #include "quantize/search.h"
+#include "support/timer.h"
 
 namespace swoop {
 
@@ -28,7 +29,9 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   report.uncalibrated = samples.random;
   report.method = options.method;
   rewrite(graph, prepare_rules(), Repeat::Fixpoint);
+  Timer timer;
   TRY_ASSIGN(Measured measured, calibrate(graph, samples));
+  report.calibrate_seconds = timer.seconds();
   if (options.equalize) {
     report.equalized = equalize(graph, measured);
     if (report.equalized > 0) {
