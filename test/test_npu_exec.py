@@ -19,6 +19,8 @@ pytest.importorskip("tosa_reference_model", reason="the TOSA reference model is 
 
 import npu_cases  # noqa: E402
 import npu_exec  # noqa: E402
+import tosa_serializer as ts  # noqa: E402
+from npu_graphs import I8, I32, SHAPE  # noqa: E402
 
 GRAPHS = int(os.environ.get("SWOOP_NPU_GRAPHS", 5 * len(npu_cases.FAMILIES)))
 
@@ -99,6 +101,26 @@ def test_trace_names_every_operation(tmp_path):
     lines = trace.stdout.splitlines()
     assert sum("CONV" in line or "DEPTHWISE" in line for line in lines) >= 2
     assert all(" writes r" in line for line in lines)
+
+
+@pytest.mark.parametrize("move", ["nothing", "pad", "concat"])
+def test_convolutions_with_computed_weights_are_misplaced_by_the_peer(move, tmp_path):
+    """regor 5.1.0 forgets where in a padded or joined tensor such a convolution's result belongs (U85); the executor sees bytes nobody wrote."""
+    g = npu_cases.CaseGraph(7)
+    x, weights, bias = g.feed([1, 6, 6, 16]), g.feed([16, 3, 3, 16], low=-127), g.const([16], I32, [3] * 16)
+    y = g.op(ts.Op.CONV2D, [x, weights, bias, g.zero(), g.zero()], [1, 4, 4, 16], I32, "Conv2dAttribute", [0] * 4, [1, 1], [1, 1], False, I32)
+    y = g.rescale2(y, I8, [1e-3], 0, 2)
+    if move == "pad":
+        y = g.op(ts.Op.PAD, [y, g.const([8], SHAPE, [0, 0, 1, 1, 1, 1, 0, 0]), g.const([1], I8, [5])], [1, 6, 6, 16], I8, "PadAttribute")
+    elif move == "concat":
+        y = g.concat(1, g.feed([1, 2, 4, 16]), y)
+    g.output(y)
+    npu_exec.write_case(tmp_path, "case", npu_exec.compile_tosa(g.bytes(), "ethos-u85-256"), g.data)
+    result = npu_exec.run_folder(tmp_path)["case"]
+    if move == "nothing":
+        assert result == "ok" and (tmp_path / "case.out").read_bytes() == npu_exec.reference(g.bytes(), g.data)[0].tobytes()
+    else:
+        assert "which was never written" in result
 
 
 def test_text_lists_every_word_once(tmp_path):
