@@ -36,6 +36,7 @@ Result<Accumulators> read_accumulators(Machine& machine, const OutputStage& stag
       TRY(machine.check_registers());
       if (map.type.bytes < 4) return error("The accumulators start from {}-byte elements.", map.type.bytes);
       TRY(machine.spend_elements(stage.shape.elements()));
+      machine.blocks.reads.push_back({map, stage.shape, ReadOrder::Same, "The second input"});
       accumulators.values.resize(elements);
       TRY(load_feature_map(machine.memory, map, stage.shape, map.zero_point, accumulators.values.data(),
                            int64_t{stage.shape.w} * stage.shape.c, stage.shape.c, "The second input"));

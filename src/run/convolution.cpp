@@ -110,6 +110,7 @@ void convolve_depthwise(const Window& window, const PaddedInput<int16_t>& input,
 Result<void> run_convolution(Machine& machine, bool depthwise, uint32_t parameter) {
   if (parameter != 0) return run_matrix_product(machine);
   TRY_ASSIGN(Window window, read_window(machine));
+  window.deep = !depthwise;
   TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.config.family, kIfmRegisters));
   TRY_ASSIGN(OutputStage stage, read_output_stage(machine));
   TRY_ASSIGN(Accumulators accumulators, read_accumulators(machine, stage));

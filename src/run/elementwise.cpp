@@ -111,6 +111,7 @@ Result<Operand> read_operand(Machine& machine, const MapRegisters& names, Shape3
       value = static_cast<int32_t>(static_cast<uint32_t>(value) - static_cast<uint32_t>(zero_point));
   } else {
     TRY(machine.spend_elements(operand.shape.elements()));
+    machine.blocks.reads.push_back({operand.map, operand.shape, ReadOrder::Same, names.what});
     operand.values.resize(static_cast<size_t>(operand.shape.elements()));
     TRY(load_feature_map(machine.memory, operand.map, operand.shape, zero_point, operand.values.data(),
                          int64_t{operand.shape.w} * operand.shape.c, operand.shape.c, names.what));

@@ -84,7 +84,8 @@ std::array<Bytes, kNpuRegionCount> all_regions(const Memory& memory) {
 }
 
 // The operation may not touch what others that are still under way touch; an observer hears what it wrote.
-Result<void> account(Machine& machine, Hazards& hazards, const NpuCommand& command, NpuObserver* observer) {
+Result<void> account(Machine& machine, Hazards& hazards, KernelBlocks& previous, const NpuCommand& command,
+                     NpuObserver* observer) {
   Accesses accesses = machine.memory.take_accesses();
   if (observer != nullptr) {
     NpuStep step{command.position, command.name(), command.is_kernel(), std::move(machine.summary), {}, std::move(machine.block)};
@@ -94,6 +95,13 @@ Result<void> account(Machine& machine, Hazards& hazards, const NpuCommand& comma
   }
   if (static_cast<Cmd>(command.id) == Cmd::OP_DMA_START)
     return hazards.add_transfer(command.position, std::move(accesses));
+  machine.blocks.position = command.position;
+  machine.blocks.accesses = accesses;
+  TRY(check_in_place(machine, machine.blocks));
+  const int blockdep = static_cast<int>(machine.registers.parameter(Cmd::BLOCKDEP));
+  TRY(machine.check_registers());
+  TRY(check_overlap(machine, previous, machine.blocks, blockdep));
+  previous = std::move(machine.blocks);
   return hazards.add_kernel(command.position, std::move(accesses), machine.chain_open);
 }
 
@@ -101,6 +109,7 @@ Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& comma
   machine.wants_summary = options.observer != nullptr;
   machine.wants_block = options.observer != nullptr && options.observer->wants_blocks();
   Hazards hazards(machine.config.family);
+  KernelBlocks previous;  // the last kernel that was begun; nothing when the stream has waited for it
   for (size_t i = 0; i < commands.size(); ++i) {
     const NpuCommand& command = commands[i];
     const Cmd id = static_cast<Cmd>(command.id);
@@ -113,7 +122,10 @@ Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& comma
     switch (id) {
       case Cmd::OP_STOP: return {};
       case Cmd::OP_DMA_WAIT: hazards.wait_for_transfers(command.parameter); continue;
-      case Cmd::OP_KERNEL_WAIT: hazards.wait_for_kernels(command.parameter); continue;
+      case Cmd::OP_KERNEL_WAIT:
+        hazards.wait_for_kernels(command.parameter);
+        if (command.parameter == 0) previous = {};
+        continue;
       case Cmd::OP_BRANCH: {
         if ((command.parameter & 1) != 0 && !machine.result_flag) continue;
         auto target = std::lower_bound(commands.begin(), commands.end(), command.payload / 4,
@@ -130,8 +142,9 @@ Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& comma
     machine.summary.clear();
     machine.block.reset();
     machine.chain_open = false;
+    machine.blocks = {};
     Result<void> done = run_operation(machine, id, command.parameter);
-    if (done) done = account(machine, hazards, command, options.observer);
+    if (done) done = account(machine, hazards, previous, command, options.observer);
     if (!done) return error("{} at word {}: {}", info.name, command.position, done.error().message);
   }
   return error("The command stream ends without NPU_OP_STOP.");

@@ -1,6 +1,6 @@
 // Operations and transfers that are under way at the same time. The NPU runs them side by side until the stream waits;
 // one that touches what another still writes (or writes what another still reads) sees old or new bytes by chance. Here
-// that is an Error. Kernels among themselves are ordered by NPU_SET_BLOCKDEP and are not checked.
+// that is an Error. Kernels among themselves are ordered by NPU_SET_BLOCKDEP: see blocks.h.
 #pragma once
 
 #include <deque>

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "run/blocks.h"
 #include "run/feature_map.h"
 #include "run/memory.h"
 #include "run/registers.h"
@@ -60,6 +61,8 @@ struct Machine {
   bool result_flag =
       false;  // U85: what NPU_OP_BRANCH looks at: the last element written by the last operation was not zero
   bool chain_open = false;  // the last operation wrote to a chain buffer
+
+  KernelBlocks blocks;  // of the operation under way
 
   std::shared_ptr<NpuRunCache> cache;
 

@@ -10,6 +10,7 @@ namespace swoop::ethos {
 
 Result<void> run_matrix_product(Machine& machine) {
   TRY_ASSIGN(Window window, read_window(machine));
+  window.deep = true;
   TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.config.family, kIfmRegisters));
   TRY_ASSIGN(FeatureMap second, read_feature_map(machine.registers, machine.config.family, kIfm2Registers));
   TRY_ASSIGN(OutputStage stage, read_output_stage(machine));
@@ -23,6 +24,7 @@ Result<void> run_matrix_product(Machine& machine) {
   if (int64_t{outputs} * depth > kMaxElements) return error("The second input is too large.");
   TRY(machine.spend(static_cast<uint64_t>(window.output.elements()) * static_cast<uint64_t>(depth)));
   TRY_ASSIGN(PaddedInput<int32_t> input, load_window<int32_t>(machine, window, ifm, ifm.zero_point, 0));
+  machine.blocks.reads.push_back({second, {1, outputs, depth}, ReadOrder::Rows, "The second input"});
   std::vector<int32_t> rows(static_cast<size_t>(outputs) * static_cast<size_t>(depth));
   TRY(load_feature_map(machine.memory, second, {1, outputs, depth}, second.zero_point, rows.data(),
                        int64_t{outputs} * depth, depth, "The second input"));

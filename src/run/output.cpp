@@ -113,6 +113,8 @@ void note_block(Machine& machine, const OutputStage& stage, Shape3 shape, const 
 
 template <typename T>
 Result<void> put(Machine& machine, const OutputStage& stage, const std::vector<T>& values) {
+  machine.blocks.writes = true;
+  machine.blocks.written = stage.map;
   if (stage.transpose == 0 && stage.reverse == 0) {
     note_block(machine, stage, stage.shape, values);
     return store_feature_map(machine.memory, stage.map, stage.shape, values.data(), "The output");
@@ -123,6 +125,8 @@ Result<void> put(Machine& machine, const OutputStage& stage, const std::vector<T
   const int size[3] = {stage.shape.h, stage.shape.w, stage.shape.c};
   const int64_t step[3] = {int64_t{stage.shape.w} * stage.shape.c, stage.shape.c, 1};
   Shape3 shape{size[axes[0]], size[axes[1]], size[axes[2]]};
+  machine.blocks.written_axes = {axes[0], axes[1], axes[2]};
+  machine.blocks.reversed = stage.reverse;
   std::vector<T> moved(values.size());
   size_t at = 0;
   for (int y = 0; y < shape.h; ++y)
@@ -228,6 +232,10 @@ Result<OutputStage> read_output_stage(Machine& machine) {
   stage.shape = {static_cast<int>(r.parameter(Cmd::OFM_HEIGHT_M1)) + 1,
                  static_cast<int>(r.parameter(Cmd::OFM_WIDTH_M1)) + 1,
                  static_cast<int>(r.parameter(Cmd::OFM_DEPTH_M1)) + 1};
+  machine.blocks.output = stage.shape;
+  machine.blocks.block = {static_cast<int>(r.parameter(Cmd::OFM_BLK_HEIGHT_M1)) + 1,
+                          static_cast<int>(r.parameter(Cmd::OFM_BLK_WIDTH_M1)) + 1,
+                          static_cast<int>(r.parameter(Cmd::OFM_BLK_DEPTH_M1)) + 1};
   stage.per_channel = r.bits(Cmd::OFM_PRECISION, 8, 1) == 0;
   uint32_t storage = 0;
   if (machine.is_u85()) {

@@ -77,6 +77,7 @@ Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
   if (!machine.is_u85() && mode > Pool::ReduceSum)
     return error("NPU_OP_POOL names mode {}, which the core does not have.", mode_bits);
   TRY_ASSIGN(Window window, read_window(machine));
+  window.deep = mode == Pool::ReduceSum;
   TRY_ASSIGN(OutputStage stage, read_output_stage(machine));
   TRY_ASSIGN(Accumulators accumulators, read_accumulators(machine, stage));
   if (stage.per_channel && !stage.discard) {

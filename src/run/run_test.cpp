@@ -210,6 +210,20 @@ TEST(Execute, a_missing_wait_is_an_error) {
   EXPECT_NE(sample.run().error().message.find("a wait is missing"), std::string::npos);
 }
 
+// A copy, then a product that reads it: BLOCKDEP is 0. With 1 the product may begin while the copy's last block is
+// written.
+TEST(Execute, a_kernel_that_begins_too_early_is_an_error) {
+  Sample sample("matmul_ethos-u85-256");
+  std::vector<NpuCommand> commands = *decode_commands(*parse_payload(sample.program.commands));
+  auto found = std::find_if(commands.begin(), commands.end(),
+                            [](const NpuCommand& c) { return c.name() == "NPU_SET_BLOCKDEP"; });
+  ASSERT_NE(found, commands.end());
+  ASSERT_EQ(found->parameter, 0);
+  constexpr size_t kHeaderWords = 8;
+  sample.program.commands[4 * (kHeaderWords + found->position) + 2] = std::byte{1};
+  EXPECT_NE(sample.run().error().message.find("may still be writing it; NPU_SET_BLOCKDEP is 1"), std::string::npos);
+}
+
 TEST(Execute, a_cache_does_not_change_results) {
   Sample sample("conv_ethos-u85-256");
   NpuRunOptions options;

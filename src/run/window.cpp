@@ -59,12 +59,17 @@ Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const
   const int inner_h = input.row_last - input.row_first, inner_w = input.column_last - input.column_first;
   T* inner = input.values.data() + input.row_first * row + int64_t{input.column_first} * input.c;
   if (inner_h == 0 || inner_w == 0) return input;
-  if (window.upscale == Upscale::None) {
-    TRY(load_feature_map(machine.memory, map, {inner_h, inner_w, input.c}, subtract, inner, row, input.c, "The input"));
+  const bool upscaled = window.upscale != Upscale::None;
+  // Upscaling doubles both directions: each element twice, or with zeros between.
+  const int factor = upscaled ? 2 : 1;
+  const Shape3 small{(inner_h + factor - 1) / factor, (inner_w + factor - 1) / factor, input.c};
+  machine.blocks.y = {window.stride_y, window.reach_y(), window.top, upscaled};
+  machine.blocks.x = {window.stride_x, window.reach_x(), window.left, upscaled};
+  machine.blocks.reads.push_back({map, small, window.deep ? ReadOrder::DeepWindow : ReadOrder::Window, "The input"});
+  if (!upscaled) {
+    TRY(load_feature_map(machine.memory, map, small, subtract, inner, row, input.c, "The input"));
     return input;
   }
-  // Upscaling doubles both directions: each element twice, or with zeros between.
-  Shape3 small{(inner_h + 1) / 2, (inner_w + 1) / 2, input.c};
   std::vector<T> values(static_cast<size_t>(small.elements()));
   TRY(load_feature_map(machine.memory, map, small, subtract, values.data(), int64_t{small.w} * small.c, small.c,
                        "The input"));

@@ -14,6 +14,7 @@ struct Window {
   int stride_y = 1, stride_x = 1;
   int top = 0, left = 0, bottom = 0, right = 0;
   bool part_kernel_first = false;
+  bool deep = false;  // each output channel needs all input channels
   Upscale upscale = Upscale::None;
   Shape3 output;  // height, width, depth of the output
   int input_depth = 1;
