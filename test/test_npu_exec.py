@@ -123,6 +123,22 @@ def test_convolutions_with_computed_weights_are_misplaced_by_the_peer(move, tmp_
         assert "which was never written" in result
 
 
+@pytest.mark.parametrize("reshaped", [False, True])
+def test_slices_that_lose_their_first_axis_are_misread_by_the_peer(reshaped, tmp_path):
+    """regor 5.1.0 reads the first of the leading axis again and again (U85): a well-formed stream for another graph, which the executor shows."""
+    g = npu_cases.CaseGraph(7)
+    shape = [1, 4, 2, 8, 12]
+    y = g.op(ts.Op.SLICE, [g.feed([3, *shape[1:]]), g.const([5], SHAPE, [2, 0, 0, 0, 0]), g.const([5], SHAPE, shape)], shape, I8, "SliceAttribute")
+    y = g.rescale2(g.reshape(y, shape[1:]) if reshaped else y, I8, [0.5], 5, 9)
+    g.output(y)
+    npu_exec.write_case(tmp_path, "case", npu_exec.compile_tosa(g.bytes(), "ethos-u85-256"), g.data)
+    assert npu_exec.run_folder(tmp_path)["case"] == "ok"
+    expected = npu_exec.reference(g.bytes(), g.data)[0].reshape(shape[1:])
+    if reshaped:
+        expected = np.broadcast_to(expected[:1], expected.shape)
+    assert np.array_equal(np.fromfile(tmp_path / "case.out", np.int8).reshape(expected.shape), expected)
+
+
 def test_text_lists_every_word_once(tmp_path):
     stem = compile_case("conv", "ethos-u85-256", tmp_path)
     text = subprocess.run([npu_exec.TOOL, "--text", f"{stem}.blob"], capture_output=True, text=True).stdout.splitlines()

@@ -107,7 +107,7 @@ def quantize(program, spec, samples):
 
 
 def compile_with_peer(path, target, folder):
-    """Writes model.pte and regionN.tosa of each region, N as in the file, and the inputs; the number of regions."""
+    """Writes model.pte, the TOSA and the blob of each region, numbered as in the file, and the inputs; (regions, which file it is)"""
     import executorch.backends.arm.ethosu.backend as backend
     import executorch.kernels.quantized  # noqa: F401: registers kernels that the borders of a region need
     import torch
@@ -175,6 +175,9 @@ def difference(folder, region):
     outputs, status = tosa_reference_model.run(flatbuffer, inputs, verbosity="NONE", initialize_variable_tensor_from_numpy=True)
     if status != tosa_reference_model.GraphStatus.TOSA_VALID:
         raise RuntimeError(f"the TOSA reference model says {status}")
+    written = len(list((folder / "dump").glob(f"region{region}_out*.npy")))
+    if written != len(outputs):
+        return f"{written} outputs instead of {len(outputs)}"
     for i, wanted in enumerate(outputs):
         got = np.load(folder / "dump" / f"region{region}_out{i}.npy")
         wrong = got.size if got.size != wanted.size or got.dtype != wanted.dtype else int(np.sum(got.ravel() != wanted.ravel()))
