@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: run test bench build setup test-setup unit peers sanitized fuzz models docs clean
+.PHONY: run test bench build setup test-setup unit peers sanitized fuzz models docs format clean
 
 run: build
 	$(SWOOP) compile test/models/resnet8_int8.pt2 --target ethos-u55-128 -o resnet8.pte
@@ -47,10 +47,16 @@ docs: build
 	$(SWOOP) ops --markdown >docs/SUPPORT.md.part && mv docs/SUPPORT.md.part docs/SUPPORT.md
 	tools/readme.py $(BUILD)
 
+format:
+	tools/format.sh
+
 setup:
 	@tools/setup.sh build
 
-test-setup:
+test-format:
+	tools/format.sh
+
+setup:
 	@tools/setup.sh test
 
 clean:

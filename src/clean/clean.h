@@ -1,5 +1,6 @@
-// Rules that are true on any target: quantize/dequantize pairs become types, batch norms fold into weights, clamps into their producers,
-// movement is merged, constants are folded. They run before ranges are measured, and some again wherever the driver lists them.
+// Rules that are true on any target: quantize/dequantize pairs become types, batch norms fold into weights, clamps into
+// their producers, movement is merged, constants are folded. They run before ranges are measured, and some again
+// wherever the driver lists them.
 #pragma once
 
 #include <span>
@@ -11,8 +12,8 @@ namespace swoop {
 // quantize and dequantize nodes of an already quantized model move into the types of the values around them.
 std::span<const Rule> qdq_rules();
 
-// What is still float behind a quantized value, though it only moves it, takes the value's type. After qdq_rules, which first give
-// every result the type its own quantize node asks for.
+// What is still float behind a quantized value, though it only moves it, takes the value's type. After qdq_rules, which
+// first give every result the type its own quantize node asks for.
 std::span<const Rule> carry_rules();
 
 // Folding into weights and producers: batch norm, clamps, scalar arithmetic.

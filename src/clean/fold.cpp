@@ -112,7 +112,8 @@ bool fold_batch_norm(Rewriter& rw, Node& n) {
   std::vector<float> bias(affine->offset);
   if (op->inputs[2] != kNone)
     for (int64_t c = 0; c < channels; ++c)
-      bias[static_cast<size_t>(c)] += static_cast<float>(real_at(rw.value(op->inputs[2]), c)) * affine->gain[static_cast<size_t>(c)];
+      bias[static_cast<size_t>(c)] +=
+          static_cast<float>(real_at(rw.value(op->inputs[2]), c)) * affine->gain[static_cast<size_t>(c)];
 
   ValueId new_weight = float_constant(rw, weight.type.shape, values, weight.name);
   ValueId new_bias = float_constant(rw, {channels}, bias, fmt::format("{}_bias", weight.name));

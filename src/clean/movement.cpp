@@ -58,7 +58,8 @@ bool drop_identity_move(Rewriter& rw, Node& n) {
   if (n.op == Op::Flip && std::any_of(n.ints(Key::Axes).begin(), n.ints(Key::Axes).end(),
                                       [&](int64_t axis) { return from.shape[static_cast<size_t>(axis)] > 1; }))
     return false;
-  if (n.op == Op::Pad && std::any_of(n.ints(Key::Padding).begin(), n.ints(Key::Padding).end(), [](int64_t p) { return p != 0; }))
+  if (n.op == Op::Pad &&
+      std::any_of(n.ints(Key::Padding).begin(), n.ints(Key::Padding).end(), [](int64_t p) { return p != 0; }))
     return false;
   rw.replace(n, n.inputs[0]);
   return true;

@@ -8,7 +8,8 @@ namespace {
 
 // Ops that read their operands through a kernel of the runtime and so need real floats.
 bool reads_floats(Op op) {
-  return op == Op::Opaque || op == Op::Dequantize || op == Op::Cond || op == Op::While || op == Op::Map || op == Op::Scan;
+  return op == Op::Opaque || op == Op::Dequantize || op == Op::Cond || op == Op::While || op == Op::Map ||
+         op == Op::Scan;
 }
 
 std::vector<Op> ops_on_types() {
@@ -20,7 +21,8 @@ std::vector<Op> ops_on_types() {
 
 bool unsigned_codes(const Type& type) { return type.quantized() && type.dtype == DType::U8; }
 
-// quantize to uint8  ->  quantize to int8, then to uint8 for who needs those very codes. The NPU computes on signed codes.
+// quantize to uint8  ->  quantize to int8, then to uint8 for who needs those very codes. The NPU computes on signed
+// codes.
 bool sign_quantize(Rewriter& rw, Node& n) {
   const Type type = rw.type(n.outputs[0]);
   if (!unsigned_codes(type) || rw.type(n.inputs[0]).quantized()) return false;
@@ -67,7 +69,8 @@ bool quantize_constant(Rewriter& rw, Node& n) {
 }
 
 // quantize(op(x))  ->  op(x) with the quantized type, when every user of the float result quantizes it the same way.
-// Users that quantize it differently get a copy of the op each: computing twice is exact, requantizing would round twice.
+// Users that quantize it differently get a copy of the op each: computing twice is exact, requantizing would round
+// twice.
 bool absorb_quantize(Rewriter& rw, Node& n) {
   Graph& graph = rw.graph();
   Node* op = graph.producer(n.inputs[0]);
@@ -112,12 +115,14 @@ bool picks_elements(const Node& n) {
   }
 }
 
-// move(q) with a float result, as quantizers leave it that annotate only what computes  ->  dequantize(move(q) with q's type)
+// move(q) with a float result, as quantizers leave it that annotate only what computes  ->  dequantize(move(q) with q's
+// type)
 bool carry_quantization(Rewriter& rw, Node& n) {
   const Type& in = rw.type(n.inputs[0]);
   Type out = rw.type(n.outputs[0]);
   if (!in.quantized() || in.quant->per_channel() || out.dtype != DType::F32 || !picks_elements(n)) return false;
-  if (!std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) { return rw.type(id).quant == in.quant; })) return false;
+  if (!std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) { return rw.type(id).quant == in.quant; }))
+    return false;
   out.dtype = in.dtype;
   out.quant = in.quant;
   ValueId moved = rw.make(n.op, n.inputs, n.attrs, out);
@@ -131,7 +136,8 @@ bool quantize_bias(Rewriter& rw, Node& n) {
   const Value& bias = rw.value(n.inputs[2]);
   const Type& x = rw.type(n.inputs[0]);
   const Type& w = rw.type(n.inputs[1]);
-  if (!bias.constant || bias.type.dtype != DType::F32 || !x.quantized() || x.quant->per_channel() || !w.quantized()) return false;
+  if (!bias.constant || bias.type.dtype != DType::F32 || !x.quantized() || x.quant->per_channel() || !w.quantized())
+    return false;
   Type type{DType::I32, bias.type.shape, Quant{{}, {}, -1, dtype_min(DType::I32), dtype_max(DType::I32)}};
   for (double scale : w.quant->scale) {
     type.quant->scale.push_back(x.scale() * scale);
@@ -169,8 +175,8 @@ std::span<const Rule> qdq_rules() { return kRules; }
 std::span<const Rule> carry_rules() {
   static const Rule kCarry[] = {
       {"carry-quantization",
-       {Op::Reshape, Op::Transpose, Op::Slice, Op::Expand, Op::Repeat, Op::Flip, Op::Concat, Op::MaxPool, Op::ReduceMax, Op::ReduceMin,
-        Op::Pad, Op::Clamp},
+       {Op::Reshape, Op::Transpose, Op::Slice, Op::Expand, Op::Repeat, Op::Flip, Op::Concat, Op::MaxPool, Op::ReduceMax,
+        Op::ReduceMin, Op::Pad, Op::Clamp},
        carry_quantization},
   };
   return kCarry;

@@ -15,10 +15,12 @@ using Blocks = std::span<const NpuBlock>;
 
 int64_t address_of(const NpuBlock& block, int y, int x, int c) {
   const NpuPlace& place = *block.place;
-  return place.pixel_address(y, x) + (place.bricks ? c / 16 * place.stride_c + c % 16 * block.bytes : int64_t{c} * block.bytes);
+  return place.pixel_address(y, x) +
+         (place.bricks ? c / 16 * place.stride_c + c % 16 * block.bytes : int64_t{c} * block.bytes);
 }
 
-// The elements of all blocks at the index that `index_of` gives for their address. False: two have one index, or one is outside.
+// The elements of all blocks at the index that `index_of` gives for their address. False: two have one index, or one is
+// outside.
 bool scatter(Blocks blocks, Buffer& out, const std::function<int64_t(int64_t address)>& index_of) {
   const auto bytes = static_cast<size_t>(blocks[0].bytes);
   std::vector<bool> filled(out.size() / bytes, false);
@@ -28,7 +30,8 @@ bool scatter(Blocks blocks, Buffer& out, const std::function<int64_t(int64_t add
       for (int x = 0; x < block.width; ++x)
         for (int c = 0; c < block.depth; ++c, from += bytes) {
           const int64_t index = index_of(address_of(block, y, x, c));
-          if (index < 0 || static_cast<size_t>(index) >= filled.size() || filled[static_cast<size_t>(index)]) return false;
+          if (index < 0 || static_cast<size_t>(index) >= filled.size() || filled[static_cast<size_t>(index)])
+            return false;
           filled[static_cast<size_t>(index)] = true;
           std::memcpy(out.data() + static_cast<size_t>(index) * bytes, from, bytes);
         }
@@ -55,7 +58,8 @@ Extent extent_of(Blocks blocks) {
 bool lie_alike(const NpuBlock& one, const NpuBlock& other) {
   const auto &a = one.place, &b = other.place;
   if (one.bytes != other.bytes || a.has_value() != b.has_value()) return false;
-  return !a || (a->region == b->region && a->bricks == b->bricks && a->stride_x == b->stride_x && a->stride_y == b->stride_y && a->stride_c == b->stride_c);
+  return !a || (a->region == b->region && a->bricks == b->bricks && a->stride_x == b->stride_x &&
+                a->stride_y == b->stride_y && a->stride_c == b->stride_c);
 }
 
 // A tensor in NHWC that lies in memory as a whole: its bytes in order, whatever shape each operation saw in them.
@@ -99,7 +103,9 @@ bool place_by_strides(Blocks blocks, Buffer& out) {
 // Stripes of a cascade, and what went through a chain buffer: whole rows, in order.
 bool place_in_order(Blocks blocks, const MappedLayer& layer, Buffer& out) {
   for (const NpuBlock& block : blocks)
-    if (blocks.size() > 1 && (block.width != blocks[0].width || layer.shape.empty() || block.depth != layer.shape.back())) return false;
+    if (blocks.size() > 1 &&
+        (block.width != blocks[0].width || layer.shape.empty() || block.depth != layer.shape.back()))
+      return false;
   auto at = out.begin();
   for (const NpuBlock& block : blocks) at = std::copy(block.codes.begin(), block.codes.end(), at);
   return true;
@@ -144,7 +150,8 @@ void LayerCollector::on_step(const NpuStep& step, const std::array<Bytes, kNpuRe
   }
 }
 
-// An operation behind a chain buffer goes over the same elements: where its result lies in its tensor, there lie those of the ones before.
+// An operation behind a chain buffer goes over the same elements: where its result lies in its tensor, there lie those
+// of the ones before.
 void LayerCollector::place_chained(const NpuBlock& end) {
   for (auto [layer, piece] : std::exchange(chained_, {})) {
     NpuBlock& block = pieces_[current_][layer][piece];
@@ -152,7 +159,8 @@ void LayerCollector::place_chained(const NpuBlock& end) {
     auto scaled = [&](int64_t bytes) { return bytes / end.bytes * block.bytes; };
     block.place = end.place;
     for (int64_t& base : block.place->base) base = scaled(base);
-    for (int64_t* stride : {&block.place->stride_x, &block.place->stride_y, &block.place->stride_c}) *stride = scaled(*stride);
+    for (int64_t* stride : {&block.place->stride_x, &block.place->stride_y, &block.place->stride_c})
+      *stride = scaled(*stride);
   }
 }
 
@@ -160,7 +168,8 @@ Result<Buffer> LayerCollector::output(size_t stream, size_t layer) const {
   const MappedLayer& mapped = streams_[stream].map->layers[layer];
   const std::vector<NpuBlock>& pieces = pieces_[stream][layer];
   const auto size = element_count(mapped.shape) * static_cast<int64_t>(byte_size(*dtype_from(mapped.dtype)));
-  // An operation may need others that compute something in between; the last pieces that lie like the last one and make up the layer are it.
+  // An operation may need others that compute something in between; the last pieces that lie like the last one and make
+  // up the layer are it.
   std::vector<NpuBlock> blocks;
   int64_t have = 0;
   for (size_t i = pieces.size(); i-- > 0 && have < size;) {

@@ -1,5 +1,5 @@
-// The outputs of layers while a program runs: what operations write is kept and put together, be it the whole tensor, slices of its
-// channels, or stripes of a cascade whose memory is used again at once.
+// The outputs of layers while a program runs: what operations write is kept and put together, be it the whole tensor,
+// slices of its channels, or stripes of a cascade whose memory is used again at once.
 #pragma once
 
 #include <span>

@@ -75,8 +75,10 @@ class Compile {
     if (options_.stop_after == kImport) return stopped(print(graph, {false, true}));
 
     progress_.stage("rewriting the graph");
-    TRY(run_pipeline(graph, pipeline_, [&](size_t number, std::string_view step) { return dump_graph(graph, number, step); }));
-    result_.summary.milliseconds.insert(result_.summary.milliseconds.end(), pipeline_.milliseconds.begin(), pipeline_.milliseconds.end());
+    TRY(run_pipeline(graph, pipeline_,
+                     [&](size_t number, std::string_view step) { return dump_graph(graph, number, step); }));
+    result_.summary.milliseconds.insert(result_.summary.milliseconds.end(), pipeline_.milliseconds.begin(),
+                                        pipeline_.milliseconds.end());
     result_.stats = stats_text(pipeline_.stats);
     if (!options_.stop_after.empty() && options_.stop_after != kLower) return stopped(print(graph, {false, true}));
 
@@ -111,7 +113,8 @@ class Compile {
         CompiledRegion& compiled = regions_.emplace_back();
         TRY_ASSIGN(compiled.tosa, lower(*region));
         compiled.tosa_bytes = tosa::write(compiled.tosa);
-        if (!options_.dump.empty()) TRY(write_file(fmt::format("{}/{}.tosa", options_.dump, region->name), compiled.tosa_bytes));
+        if (!options_.dump.empty())
+          TRY(write_file(fmt::format("{}/{}.tosa", options_.dump, region->name), compiled.tosa_bytes));
       }
       return {};
     });
@@ -119,7 +122,8 @@ class Compile {
 
   std::string tosa_text() const {
     std::string text;
-    for (size_t i = 0; i < regions_.size(); ++i) text += fmt::format("# {}\n{}", pipeline_.partition.regions[i]->name, tosa::text(regions_[i].tosa));
+    for (size_t i = 0; i < regions_.size(); ++i)
+      text += fmt::format("# {}\n{}", pipeline_.partition.regions[i]->name, tosa::text(regions_[i].tosa));
     return text;
   }
 
@@ -140,27 +144,33 @@ class Compile {
     const std::string& name = pipeline_.partition.regions[i]->name;
     TRY_ASSIGN(region.program, compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name));
     TRY_ASSIGN(region.blob, pack(region.program));
-    if (!options_.dump.empty() && region.program.estimates) TRY(write_file(fmt::format("{}/{}.csv", options_.dump, name), layers_csv(*region.program.estimates)));
+    if (!options_.dump.empty() && region.program.estimates)
+      TRY(write_file(fmt::format("{}/{}.csv", options_.dump, name), layers_csv(*region.program.estimates)));
     return {};
   }
 
   std::string system_config() const {
-    return options_.npu.system_config.empty() ? std::string(pipeline_.target.default_system_config) : options_.npu.system_config;
+    return options_.npu.system_config.empty() ? std::string(pipeline_.target.default_system_config)
+                                              : options_.npu.system_config;
   }
   std::string memory_mode() const {
-    return options_.npu.memory_mode.empty() ? std::string(pipeline_.target.default_memory_mode) : options_.npu.memory_mode;
+    return options_.npu.memory_mode.empty() ? std::string(pipeline_.target.default_memory_mode)
+                                            : options_.npu.memory_mode;
   }
 
   Result<void> emit(const Graph& graph) {
     progress_.stage("building the program");
     return timed("emit", [&]() -> Result<void> {
-      std::string_view spec = pipeline_.target.family == NpuFamily::U85 ? "TOSA-1.0+INT+int16+int4+cf" : "TOSA-1.0+INT+int16+int4+u55";
+      std::string_view spec =
+          pipeline_.target.family == NpuFamily::U85 ? "TOSA-1.0+INT+int16+int4+cf" : "TOSA-1.0+INT+int16+int4+u55";
       std::vector<Region> delegates;
       for (size_t i = 0; i < regions_.size(); ++i) {
         const CompiledRegion& region = regions_[i];
-        delegates.push_back({region.blob, npu_compile_specs(pipeline_.target.name, system_config(), memory_mode(), spec)});
+        delegates.push_back(
+            {region.blob, npu_compile_specs(pipeline_.target.name, system_config(), memory_mode(), spec)});
         CompileSpecs& specs = delegates.back().compile_specs;
-        if (region.program.estimates) specs.emplace_back(kEstimatesKey, estimates_text(*region.program.estimates, kSwoopVersion));
+        if (region.program.estimates)
+          specs.emplace_back(kEstimatesKey, estimates_text(*region.program.estimates, kSwoopVersion));
         if (options_.strip) continue;
         std::string layers = pack_layers(make_layer_map(*pipeline_.partition.regions[i], region.tosa, region.program));
         if (!layers.empty()) specs.emplace_back(kLayersKey, std::move(layers));
@@ -188,7 +198,8 @@ class Compile {
     return timed("verify", [&]() -> Result<void> {
       Proof proof;
       proof.pte = pte_;
-      for (const ProgramDelegate& delegate : info_.methods[0].delegates) {  // the file numbers them in the order of its calls
+      for (const ProgramDelegate& delegate :
+           info_.methods[0].delegates) {  // the file numbers them in the order of its calls
         auto region = std::find_if(regions_.begin(), regions_.end(), [&](const CompiledRegion& r) {
           return std::equal(r.blob.begin(), r.blob.end(), delegate.blob.begin(), delegate.blob.end());
         });
@@ -228,10 +239,12 @@ void Compile::summarize_region(size_t i) {
   summary.scratch_bytes = region.program.scratch_size;
   if (!region.program.estimates) return;
   summary.estimates = *region.program.estimates;
-  // A layer is named by the TOSA tensor it writes; the operator that writes it carries the node's name, the node its source line.
+  // A layer is named by the TOSA tensor it writes; the operator that writes it carries the node's name, the node its
+  // source line.
   std::unordered_map<std::string_view, std::string_view> node_of_tensor;  // never walked
   for (const tosa::Operator& op : region.tosa.regions[0].operators)
-    for (tosa::TensorId output : op.outputs) node_of_tensor.emplace(region.tosa.regions[0].tensors[output].name, op.location);
+    for (tosa::TensorId output : op.outputs)
+      node_of_tensor.emplace(region.tosa.regions[0].tensors[output].name, op.location);
   std::unordered_map<std::string_view, const Loc*> loc_of_node;  // never walked
   for (NodeId id : graph.order())
     if (const Loc* loc = graph.loc(graph.node(id).loc)) loc_of_node.emplace(graph.node(id).name, loc);
@@ -261,13 +274,15 @@ void Compile::summarize(const Graph& graph) {
     s.host_nodes.push_back({host.node, host.op, host.rule, host.reason, to_text(host.loc), host.loc.code, host.advice});
   if (!info_.methods.empty()) {
     const ProgramMethod& method = info_.methods[0];
-    for (const auto& [op, count] : method.kernel_calls) (op.starts_with("quantized_decomposed::") ? s.border_ops : s.host_ops)[op] = count;
+    for (const auto& [op, count] : method.kernel_calls)
+      (op.starts_with("quantized_decomposed::") ? s.border_ops : s.host_ops)[op] = count;
     s.planned_bytes = method.planned_bytes;
     s.method_bytes = method.method_bytes;
     s.temp_bytes = method.temp_bytes;
     auto ports = [](const std::vector<ProgramTensor>& tensors) {
       std::vector<PortSummary> list;
-      for (const ProgramTensor& tensor : tensors) list.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.scale, tensor.zero_point});
+      for (const ProgramTensor& tensor : tensors)
+        list.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.scale, tensor.zero_point});
       return list;
     };
     s.inputs = ports(method.inputs);
@@ -279,17 +294,22 @@ void Compile::summarize(const Graph& graph) {
   for (size_t i = 0, user = 0; i < graph.inputs().size(); ++i) {
     if (graph.input_port(i).role != Port::Role::User) continue;
     const Type& type = graph.type(graph.inputs()[i]);
-    if (user < s.inputs.size() && type.quantized()) s.inputs[user] = {s.inputs[user].name, s.inputs[user].dtype, s.inputs[user].shape, type.scale(), type.zero_point()};
+    if (user < s.inputs.size() && type.quantized())
+      s.inputs[user] = {s.inputs[user].name, s.inputs[user].dtype, s.inputs[user].shape, type.scale(),
+                        type.zero_point()};
     ++user;
   }
   for (size_t i = 0, user = 0; i < graph.outputs().size(); ++i) {
     if (graph.output_port(i).role != Port::Role::User) continue;
     const Type& type = graph.type(graph.outputs()[i]);
-    if (user < s.outputs.size() && type.quantized()) s.outputs[user] = {s.outputs[user].name, s.outputs[user].dtype, s.outputs[user].shape, type.scale(), type.zero_point()};
+    if (user < s.outputs.size() && type.quantized())
+      s.outputs[user] = {s.outputs[user].name, s.outputs[user].dtype, s.outputs[user].shape, type.scale(),
+                         type.zero_point()};
     ++user;
   }
   if (pipeline_.quantized && pipeline_.quantized->uncalibrated)
-    s.warnings.push_back("UNCALIBRATED: the ranges were measured on random data; the program is good for dry runs only");
+    s.warnings.push_back(
+        "UNCALIBRATED: the ranges were measured on random data; the program is good for dry runs only");
   if (pipeline_.quantized && pipeline_.quantized->wanted_sqnr) s.warnings.push_back(raised_text(*pipeline_.quantized));
 }
 
@@ -313,7 +333,8 @@ Result<std::string> accuracy(const CompileOptions& options) {
   TRY_ASSIGN(pipeline.target, parse_target(options.target));
   TRY_ASSIGN(Graph graph, read_model(options.model));
   TRY(run_pipeline(graph, pipeline, [](size_t, std::string_view) { return Result<void>(); }));
-  if (!pipeline.reference) return error("{} is quantized already; the float model is what its layers are compared with", options.model);
+  if (!pipeline.reference)
+    return error("{} is quantized already; the float model is what its layers are compared with", options.model);
   TRY_ASSIGN(AccuracyReport report, measure_accuracy(*pipeline.reference, graph, *pipeline.samples));
   return to_text(*pipeline.quantized) + to_text(report);
 }

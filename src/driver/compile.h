@@ -15,7 +15,8 @@ struct CompileResult {
   std::string stats;    // of --stats
 };
 
-// A .pt2, or the text form of a graph with its constants (what `swoop inspect --data` prints). Every value is its own origin.
+// A .pt2, or the text form of a graph with its constants (what `swoop inspect --data` prints). Every value is its own
+// origin.
 Result<Graph> read_model(const std::string& path);
 
 Result<CompileResult> compile(const CompileOptions& options);

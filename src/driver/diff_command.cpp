@@ -45,36 +45,48 @@ std::vector<Line> byte_lines(const ProgramFigures& a, const ProgramFigures& b) {
 }
 
 std::vector<Line> estimate_lines(const ProgramFigures& a, const ProgramFigures& b) {
-  auto line = [&](std::string name, int64_t EstimateFigures::* member) {
+  auto line = [&](std::string name, int64_t EstimateFigures::*member) {
     Line result{std::move(name), std::nullopt, std::nullopt};
     if (a.estimates) result.a = (*a.estimates).*member;
     if (b.estimates) result.b = (*b.estimates).*member;
     return result;
   };
-  return {line("total_cycles", &EstimateFigures::total_cycles), line("npu_cycles", &EstimateFigures::npu_cycles), line("macs", &EstimateFigures::macs),
-          line("sram_bytes", &EstimateFigures::sram_bytes),     line("flash_bytes", &EstimateFigures::flash_bytes), line("dram_bytes", &EstimateFigures::dram_bytes)};
+  return {line("total_cycles", &EstimateFigures::total_cycles),
+          line("npu_cycles", &EstimateFigures::npu_cycles),
+          line("macs", &EstimateFigures::macs),
+          line("sram_bytes", &EstimateFigures::sram_bytes),
+          line("flash_bytes", &EstimateFigures::flash_bytes),
+          line("dram_bytes", &EstimateFigures::dram_bytes)};
 }
 
-bool grew(int64_t a, int64_t b, double percent) { return static_cast<double>(b) > static_cast<double>(a) * (1 + percent / 100); }
+bool grew(int64_t a, int64_t b, double percent) {
+  return static_cast<double>(b) > static_cast<double>(a) * (1 + percent / 100);
+}
 
 void check_growth(Difference& difference, const Line& line, double percent, std::string_view flag) {
   if (!line.a || !line.b) {
-    difference.broken.push_back(fmt::format("{}: {} is not known: {}", flag, line.name, (line.a ? difference.b : difference.a).estimates_why));
+    difference.broken.push_back(
+        fmt::format("{}: {} is not known: {}", flag, line.name, (line.a ? difference.b : difference.a).estimates_why));
   } else if (grew(*line.a, *line.b, percent)) {
-    difference.broken.push_back(fmt::format("{}: {} grew from {} to {}, by more than {} %", flag, line.name, *line.a, *line.b, percent));
+    difference.broken.push_back(
+        fmt::format("{}: {} grew from {} to {}, by more than {} %", flag, line.name, *line.a, *line.b, percent));
   }
 }
 
 void check_thresholds(const DiffFlags& flags, Difference& difference) {
-  if (flags.max_cycles) check_growth(difference, estimate_lines(difference.a, difference.b)[0], *flags.max_cycles, "--max-cycles");
+  if (flags.max_cycles)
+    check_growth(difference, estimate_lines(difference.a, difference.b)[0], *flags.max_cycles, "--max-cycles");
   if (flags.max_bytes)
-    for (const Line& line : byte_lines(difference.a, difference.b)) check_growth(difference, line, *flags.max_bytes, "--max-bytes");
+    for (const Line& line : byte_lines(difference.a, difference.b))
+      check_growth(difference, line, *flags.max_bytes, "--max-bytes");
   if (!flags.min_sqnr) return;
   for (const OutputDifference& output : difference.outputs) {
     if (!output.incomparable.empty())
-      difference.broken.push_back(fmt::format("--min-sqnr: {} cannot be compared: {}", output.name, output.incomparable));
+      difference.broken.push_back(
+          fmt::format("--min-sqnr: {} cannot be compared: {}", output.name, output.incomparable));
     else if (!output.equal && (!output.sqnr_db || *output.sqnr_db < *flags.min_sqnr) && output.different > 0)
-      difference.broken.push_back(fmt::format("--min-sqnr: {} is at {:.2f} dB, below {}", output.name, output.sqnr_db.value_or(-INFINITY), *flags.min_sqnr));
+      difference.broken.push_back(fmt::format("--min-sqnr: {} is at {:.2f} dB, below {}", output.name,
+                                              output.sqnr_db.value_or(-INFINITY), *flags.min_sqnr));
   }
 }
 
@@ -89,18 +101,24 @@ std::string change(const Line& line) {
   return fmt::format("{:+.2f} %", 100.0 * static_cast<double>(*line.b - *line.a) / static_cast<double>(*line.a));
 }
 
-void add_counts(std::vector<Line>& lines, std::string_view title, const std::map<std::string, int>& a, const std::map<std::string, int>& b) {
+void add_counts(std::vector<Line>& lines, std::string_view title, const std::map<std::string, int>& a,
+                const std::map<std::string, int>& b) {
   std::set<std::string> names;
   for (const auto& [name, count] : a) names.insert(name);
   for (const auto& [name, count] : b) names.insert(name);
-  auto count_of = [](const std::map<std::string, int>& counts, const std::string& name) { return counts.contains(name) ? counts.at(name) : 0; };
-  for (const std::string& name : names) lines.push_back({fmt::format("{} {}", title, name), count_of(a, name), count_of(b, name)});
+  auto count_of = [](const std::map<std::string, int>& counts, const std::string& name) {
+    return counts.contains(name) ? counts.at(name) : 0;
+  };
+  for (const std::string& name : names)
+    lines.push_back({fmt::format("{} {}", title, name), count_of(a, name), count_of(b, name)});
 }
 
 std::string output_text(const OutputDifference& output) {
-  if (!output.incomparable.empty()) return fmt::format("{}: cannot be compared: {}\n", output.name, output.incomparable);
+  if (!output.incomparable.empty())
+    return fmt::format("{}: cannot be compared: {}\n", output.name, output.incomparable);
   if (output.equal) return fmt::format("{}: equal, all {} elements\n", output.name, output.elements);
-  return fmt::format("{}: {} of {} elements differ, by {:.6g} at most, SQNR {}\n", output.name, output.different, output.elements, output.max_difference,
+  return fmt::format("{}: {} of {} elements differ, by {:.6g} at most, SQNR {}\n", output.name, output.different,
+                     output.elements, output.max_difference,
                      output.sqnr_db ? fmt::format("{:.2f} dB", *output.sqnr_db) : "not defined");
 }
 
@@ -114,9 +132,11 @@ std::string to_text(const Difference& d) {
   size_t width = 0;
   for (const Line& line : lines) width = std::max(width, line.name.size());
 
-  std::string text = fmt::format("a  {}  {}\nb  {}  {}\n", d.a.path, fmt::join(d.a.npus, ", "), d.b.path, fmt::join(d.b.npus, ", "));
+  std::string text =
+      fmt::format("a  {}  {}\nb  {}  {}\n", d.a.path, fmt::join(d.a.npus, ", "), d.b.path, fmt::join(d.b.npus, ", "));
   text += fmt::format("{:<{}} {:>12} {:>12}\n", "", width, "a", "b");
-  for (const Line& line : lines) text += fmt::format("{:<{}} {:>12} {:>12}  {}\n", line.name, width, cell(line.a), cell(line.b), change(line));
+  for (const Line& line : lines)
+    text += fmt::format("{:<{}} {:>12} {:>12}  {}\n", line.name, width, cell(line.a), cell(line.b), change(line));
   for (const OutputDifference& output : d.outputs) text += output_text(output);
   for (const std::string& sentence : d.broken) text += fmt::format("broken: {}\n", sentence);
   return text;
@@ -124,9 +144,13 @@ std::string to_text(const Difference& d) {
 
 // -- JSON
 
-std::string joined(const std::vector<std::string>& parts, char open, char close) { return fmt::format("{}{}{}", open, fmt::join(parts, ", "), close); }
+std::string joined(const std::vector<std::string>& parts, char open, char close) {
+  return fmt::format("{}{}{}", open, fmt::join(parts, ", "), close);
+}
 
-std::string member(std::string_view name, const std::string& value) { return fmt::format("{}: {}", json_string(name), value); }
+std::string member(std::string_view name, const std::string& value) {
+  return fmt::format("{}: {}", json_string(name), value);
+}
 
 std::string counts_json(const std::map<std::string, int>& counts) {
   std::vector<std::string> parts;
@@ -141,9 +165,12 @@ std::string strings_json(const std::vector<std::string>& texts) {
 }
 
 std::string figures_json(const ProgramFigures& figures) {
-  std::vector<std::string> parts = {member("path", json_string(figures.path)), member("npus", strings_json(figures.npus)),
-                                    member("regions", fmt::format("{}", figures.regions)), member("npu_operations", counts_json(figures.operations)),
-                                    member("host_ops", counts_json(figures.kernels)), member("other_delegates", counts_json(figures.other_delegates))};
+  std::vector<std::string> parts = {member("path", json_string(figures.path)),
+                                    member("npus", strings_json(figures.npus)),
+                                    member("regions", fmt::format("{}", figures.regions)),
+                                    member("npu_operations", counts_json(figures.operations)),
+                                    member("host_ops", counts_json(figures.kernels)),
+                                    member("other_delegates", counts_json(figures.other_delegates))};
   for (const Line& line : byte_lines(figures, figures)) parts.push_back(member(line.name, fmt::format("{}", *line.a)));
   for (const Line& line : estimate_lines(figures, figures)) {
     parts.push_back(member(line.name, line.a ? fmt::format("{}", *line.a) : "null"));
@@ -153,7 +180,8 @@ std::string figures_json(const ProgramFigures& figures) {
 }
 
 std::string output_json(const OutputDifference& output) {
-  std::vector<std::string> parts = {member("name", json_string(output.name)), member("equal", output.equal ? "true" : "false")};
+  std::vector<std::string> parts = {member("name", json_string(output.name)),
+                                    member("equal", output.equal ? "true" : "false")};
   if (!output.incomparable.empty()) {
     parts.push_back(member("incomparable", json_string(output.incomparable)));
     return joined(parts, '{', '}');
@@ -162,15 +190,18 @@ std::string output_json(const OutputDifference& output) {
   parts.push_back(member("different", fmt::format("{}", output.different)));
   parts.push_back(member("max_difference", fmt::format("{}", output.max_difference)));
   parts.push_back(member("sqnr_db", output.sqnr_db ? fmt::format("{}", *output.sqnr_db) : "null"));
-  if (!output.sqnr_db) parts.push_back(member("sqnr_db_why", json_string(output.different == 0 ? "the outputs are equal" : "the output of a is all zeros")));
+  if (!output.sqnr_db)
+    parts.push_back(member(
+        "sqnr_db_why", json_string(output.different == 0 ? "the outputs are equal" : "the output of a is all zeros")));
   return joined(parts, '{', '}');
 }
 
 std::string to_json(const Difference& d) {
   std::vector<std::string> outputs;
   for (const OutputDifference& output : d.outputs) outputs.push_back(output_json(output));
-  return joined({member("schema", "1"), member("swoop", json_string(kSwoopVersion)), member("a", figures_json(d.a)), member("b", figures_json(d.b)),
-                 member("outputs", joined(outputs, '[', ']')), member("broken", strings_json(d.broken))},
+  return joined({member("schema", "1"), member("swoop", json_string(kSwoopVersion)), member("a", figures_json(d.a)),
+                 member("b", figures_json(d.b)), member("outputs", joined(outputs, '[', ']')),
+                 member("broken", strings_json(d.broken))},
                 '{', '}') +
          "\n";
 }
@@ -186,7 +217,8 @@ Result<Difference> compare(const DiffFlags& flags) {
     TRY_ASSIGN(std::shared_ptr<const MappedFile> inputs, MappedFile::open(flags.inputs));
     if (Result<ZipArchive> archive = ZipArchive::open(inputs->bytes()); !archive)
       return error("{}: not an .npz file: {}", flags.inputs, archive.error().message);
-    TRY_ASSIGN(difference.outputs, compare_outputs(difference.a, a->bytes(), difference.b, b->bytes(), inputs->bytes()));
+    TRY_ASSIGN(difference.outputs,
+               compare_outputs(difference.a, a->bytes(), difference.b, b->bytes(), inputs->bytes()));
   }
   check_thresholds(flags, difference);
   return difference;
@@ -196,12 +228,14 @@ Result<Difference> compare(const DiffFlags& flags) {
 
 Command diff_command(CLI::App& app) {
   auto flags = std::make_shared<DiffFlags>();
-  CLI::App* command = app.add_subcommand("diff", "What changed between two .pte files; exit code 1 when a threshold is broken");
+  CLI::App* command =
+      app.add_subcommand("diff", "What changed between two .pte files; exit code 1 when a threshold is broken");
   command->add_option("a", flags->a, "the .pte file before")->required();
   command->add_option("b", flags->b, "the .pte file after")->required();
   command->add_option("-i,--inputs", flags->inputs, "an .npz on which both are run and their outputs compared");
   command->add_option("--max-cycles", flags->max_cycles, "percent by which b's estimated cycles may exceed a's");
-  command->add_option("--max-bytes", flags->max_bytes, "percent by which b's file, weights, scratch and planned memory may each exceed a's");
+  command->add_option("--max-bytes", flags->max_bytes,
+                      "percent by which b's file, weights, scratch and planned memory may each exceed a's");
   command->add_option("--min-sqnr", flags->min_sqnr, "dB that every output of b must reach, a being the signal");
   command->add_flag("--json", flags->json, "the comparison as JSON");
   return {command, [flags] {

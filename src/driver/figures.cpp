@@ -24,7 +24,8 @@ Result<void> add_region(ProgramFigures& figures, const ProgramDelegate& delegate
   TRY_ASSIGN(DriverPayload payload, parse_payload(program.commands));
   TRY_ASSIGN(std::vector<NpuCommand> commands, decode_commands(payload));
   ++figures.regions;
-  if (std::string npu = payload.config.name(); std::find(figures.npus.begin(), figures.npus.end(), npu) == figures.npus.end())
+  if (std::string npu = payload.config.name();
+      std::find(figures.npus.begin(), figures.npus.end(), npu) == figures.npus.end())
     figures.npus.push_back(npu);
   constexpr std::string_view kLead = "NPU_OP_";
   for (const NpuCommand& command : commands) {
@@ -41,7 +42,8 @@ Result<void> add_region(ProgramFigures& figures, const ProgramDelegate& delegate
 
 // Regions run one after the other in the same SRAM and DRAM, but each has constants of its own in flash.
 void add_estimates(ProgramFigures& figures, const ProgramDelegate& delegate) {
-  auto spec = std::find_if(delegate.compile_specs.begin(), delegate.compile_specs.end(), [](const auto& s) { return s.first == kEstimatesKey; });
+  auto spec = std::find_if(delegate.compile_specs.begin(), delegate.compile_specs.end(),
+                           [](const auto& s) { return s.first == kEstimatesKey; });
   std::optional<EstimateFigures> found;
   if (spec != delegate.compile_specs.end()) found = parse_estimates_text(spec->second);
   if (!found) {
@@ -68,9 +70,12 @@ double element(const NpyArray& array, size_t i) {
   switch (size) {
     case 1: return kind == 'i' ? load<int8_t>(at) : load<uint8_t>(at);
     case 2: return kind == 'i' ? load<int16_t>(at) : load<uint16_t>(at);
-    case 4: return kind == 'f' ? static_cast<double>(load<float>(at)) : kind == 'i' ? load<int32_t>(at) : load<uint32_t>(at);
+    case 4:
+      return kind == 'f' ? static_cast<double>(load<float>(at)) : kind == 'i' ? load<int32_t>(at) : load<uint32_t>(at);
     default:
-      return kind == 'f' ? load<double>(at) : kind == 'i' ? static_cast<double>(load<int64_t>(at)) : static_cast<double>(load<uint64_t>(at));
+      return kind == 'f'   ? load<double>(at)
+             : kind == 'i' ? static_cast<double>(load<int64_t>(at))
+                           : static_cast<double>(load<uint64_t>(at));
   }
 }
 
@@ -78,7 +83,8 @@ OutputDifference compare(const NamedArray& a, const NamedArray& b) {
   OutputDifference result;
   result.name = a.name;
   if (a.array.dtype != b.array.dtype || a.array.shape != b.array.shape) {
-    result.incomparable = fmt::format("{}[{}] against {}[{}]", a.array.dtype, fmt::join(a.array.shape, ","), b.array.dtype, fmt::join(b.array.shape, ","));
+    result.incomparable = fmt::format("{}[{}] against {}[{}]", a.array.dtype, fmt::join(a.array.shape, ","),
+                                      b.array.dtype, fmt::join(b.array.shape, ","));
     return result;
   }
   size_t size = npy_element_bytes(a.array.dtype);
@@ -109,7 +115,8 @@ OutputDifference compare(const NamedArray& a, const NamedArray& b) {
 
 Result<std::vector<NamedArray>> outputs_of(const ProgramFigures& figures, Bytes pte, Bytes inputs) {
   Buffer outputs;
-  if (Result<NpzRunSummary> done = run_npz(pte, inputs, outputs); !done) return error("{}: {}", figures.path, done.error().message);
+  if (Result<NpzRunSummary> done = run_npz(pte, inputs, outputs); !done)
+    return error("{}: {}", figures.path, done.error().message);
   return read_npz(outputs);
 }
 
@@ -130,17 +137,21 @@ Result<ProgramFigures> read_figures(const std::string& path, Bytes pte) {
         ++figures.other_delegates[delegate.id];
         continue;
       }
-      if (Result<void> added = add_region(figures, delegate); !added) return error("{}: {}", path, added.error().message);
+      if (Result<void> added = add_region(figures, delegate); !added)
+        return error("{}: {}", path, added.error().message);
       add_estimates(figures, delegate);
     }
   }
   return figures;
 }
 
-Result<std::vector<OutputDifference>> compare_outputs(const ProgramFigures& a, Bytes pte_a, const ProgramFigures& b, Bytes pte_b, Bytes inputs) {
+Result<std::vector<OutputDifference>> compare_outputs(const ProgramFigures& a, Bytes pte_a, const ProgramFigures& b,
+                                                      Bytes pte_b, Bytes inputs) {
   TRY_ASSIGN(std::vector<NamedArray> of_a, outputs_of(a, pte_a, inputs));
   TRY_ASSIGN(std::vector<NamedArray> of_b, outputs_of(b, pte_b, inputs));
-  if (of_a.size() != of_b.size()) return error("{} has {} outputs and {} has {}: they do not compute the same function", a.path, of_a.size(), b.path, of_b.size());
+  if (of_a.size() != of_b.size())
+    return error("{} has {} outputs and {} has {}: they do not compute the same function", a.path, of_a.size(), b.path,
+                 of_b.size());
   std::vector<OutputDifference> differences;
   for (size_t i = 0; i < of_a.size(); ++i) differences.push_back(compare(of_a[i], of_b[i]));
   return differences;

@@ -14,16 +14,16 @@ namespace swoop {
 
 struct ProgramFigures {
   std::string path;
-  std::vector<std::string> npus;           // that its regions are for, each once
-  std::map<std::string, int> operations;   // of all command streams: "CONV" -> 9; waits and the stop are not counted
-  std::map<std::string, int> kernels;      // on the host: "aten::add" -> 1
+  std::vector<std::string> npus;          // that its regions are for, each once
+  std::map<std::string, int> operations;  // of all command streams: "CONV" -> 9; waits and the stop are not counted
+  std::map<std::string, int> kernels;     // on the host: "aten::add" -> 1
   std::map<std::string, int> other_delegates;  // backends that are not the NPU's, with their number
   int64_t regions = 0;
   int64_t file_bytes = 0;
   int64_t weight_bytes = 0;
   int64_t command_bytes = 0;
-  int64_t scratch_bytes = 0;               // of the largest region
-  int64_t planned_bytes = 0;               // arenas of the runtime
+  int64_t scratch_bytes = 0;                 // of the largest region
+  int64_t planned_bytes = 0;                 // arenas of the runtime
   std::optional<EstimateFigures> estimates;  // sums over the regions; nullopt: some region does not carry them
   std::string estimates_why;
 };
@@ -31,16 +31,17 @@ struct ProgramFigures {
 Result<ProgramFigures> read_figures(const std::string& path, Bytes pte);
 
 struct OutputDifference {
-  std::string name;                     // "out0"
-  std::string incomparable;             // why, when types or shapes differ
-  bool equal = false;                   // bit for bit
-  std::optional<double> sqnr_db;        // b against a; nullopt when equal, or when a is all zeros
+  std::string name;               // "out0"
+  std::string incomparable;       // why, when types or shapes differ
+  bool equal = false;             // bit for bit
+  std::optional<double> sqnr_db;  // b against a; nullopt when equal, or when a is all zeros
   double max_difference = 0;
   int64_t elements = 0;
-  int64_t different = 0;                // elements
+  int64_t different = 0;  // elements
 };
 
 // Runs both programs on the arrays of an .npz.
-Result<std::vector<OutputDifference>> compare_outputs(const ProgramFigures& a, Bytes pte_a, const ProgramFigures& b, Bytes pte_b, Bytes inputs);
+Result<std::vector<OutputDifference>> compare_outputs(const ProgramFigures& a, Bytes pte_a, const ProgramFigures& b,
+                                                      Bytes pte_b, Bytes inputs);
 
 }  // namespace swoop

@@ -28,13 +28,16 @@ std::string map_text(std::string_view bytes) {
 
 std::string delegate_text(const ProgramDelegate& delegate) {
   std::string text = fmt::format("  delegate {} {} bytes\n", delegate.id, delegate.blob.size());
-  for (const auto& [key, value] : delegate.compile_specs) text += fmt::format("    {} = {}\n", key, key == kLayersKey ? map_text(value) : value);
+  for (const auto& [key, value] : delegate.compile_specs)
+    text += fmt::format("    {} = {}\n", key, key == kLayersKey ? map_text(value) : value);
   Result<NpuProgram> program = unpack(delegate.blob);
   if (!program) return text + fmt::format("    not an Ethos-U program: {}\n", program.error().message);
-  text += fmt::format("    commands {} bytes, weights {} bytes, scratch {} bytes\n", program->commands.size(), program->weights.size(), program->scratch_size);
+  text += fmt::format("    commands {} bytes, weights {} bytes, scratch {} bytes\n", program->commands.size(),
+                      program->weights.size(), program->scratch_size);
   auto tensors = [&](std::string_view what, const std::vector<NpuTensor>& list) {
     for (const NpuTensor& tensor : list)
-      text += fmt::format("    {} [{}] x {} bytes at {} of region {}\n", what, fmt::join(tensor.shape, ","), tensor.elem_size, tensor.offset, tensor.region);
+      text += fmt::format("    {} [{}] x {} bytes at {} of region {}\n", what, fmt::join(tensor.shape, ","),
+                          tensor.elem_size, tensor.offset, tensor.region);
   };
   tensors("input", program->inputs);
   tensors("output", program->outputs);
@@ -42,15 +45,18 @@ std::string delegate_text(const ProgramDelegate& delegate) {
 }
 
 std::string program_text(const ProgramInfo& info) {
-  std::string text = fmt::format("ExecuTorch program, {} bytes: flatbuffer {}, constants {}, delegates {}\n", info.file_bytes, info.program_bytes, info.constant_bytes, info.delegate_bytes);
+  std::string text = fmt::format("ExecuTorch program, {} bytes: flatbuffer {}, constants {}, delegates {}\n",
+                                 info.file_bytes, info.program_bytes, info.constant_bytes, info.delegate_bytes);
   for (const ProgramMethod& method : info.methods) {
-    text += fmt::format("method {}: planned {} bytes, method about {} bytes, temp {} bytes\n", method.name, method.planned_bytes, method.method_bytes, method.temp_bytes);
+    text += fmt::format("method {}: planned {} bytes, method about {} bytes, temp {} bytes\n", method.name,
+                        method.planned_bytes, method.method_bytes, method.temp_bytes);
     for (const ProgramTensor& tensor : method.inputs) text += "  input " + tensor_text(tensor) + "\n";
     for (const ProgramTensor& tensor : method.outputs) text += "  output " + tensor_text(tensor) + "\n";
     for (const ProgramTensor& tensor : method.states) text += "  state " + tensor_text(tensor) + "\n";
     for (const std::string& op : method.operators) text += "  kernel " + op + "\n";
     for (const ProgramDelegate& delegate : method.delegates) text += delegate_text(delegate);
-    for (size_t i = 0; i < method.instructions.size(); ++i) text += fmt::format("  {:4} {}\n", i, method.instructions[i]);
+    for (size_t i = 0; i < method.instructions.size(); ++i)
+      text += fmt::format("  {:4} {}\n", i, method.instructions[i]);
   }
   return text;
 }
@@ -58,7 +64,9 @@ std::string program_text(const ProgramInfo& info) {
 Result<std::string> inspect(const std::string& path, bool data) {
   TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
   Bytes bytes = file->bytes();
-  auto has = [&](size_t at, std::string_view magic) { return contains(bytes, at, magic.size()) && text_of(bytes.subspan(at, magic.size())) == magic; };
+  auto has = [&](size_t at, std::string_view magic) {
+    return contains(bytes, at, magic.size()) && text_of(bytes.subspan(at, magic.size())) == magic;
+  };
   if (has(0, "PK")) {
     Result<Graph> graph = import_pt2(file);
     if (!graph) return error("{}: {}", path, graph.error().message);
@@ -85,7 +93,8 @@ Command inspect_command(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("inspect", "Show what is in a .pt2, .pte or .tosa file");
   command->add_option("file", flags->path, "the file")->required();
-  command->add_flag("--data", flags->data, "of a .pt2: the constants' bytes too, so that the text is a model of its own");
+  command->add_flag("--data", flags->data,
+                    "of a .pt2: the constants' bytes too, so that the text is a model of its own");
   return {command, [flags] {
             Result<std::string> text = inspect(flags->path, flags->data);
             if (!text) return fail(text.error());

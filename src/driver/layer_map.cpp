@@ -54,9 +54,11 @@ class LayerMapper {
     if (const Loc* loc = graph.loc(node.loc)) layer.source = to_text(*loc);
     layer.dtype = name_of(value.type.dtype);
     layer.shape = value.type.shape;
-    if (value.type.quantized() && !value.type.quant->per_channel()) layer.quant.emplace(value.type.scale(), value.type.zero_point());
+    if (value.type.quantized() && !value.type.quant->per_channel())
+      layer.quant.emplace(value.type.scale(), value.type.zero_point());
     // A change of scale is the same value once more.
-    const std::optional<Origin>& origin = value.origin || node.op != Op::Quantize ? value.origin : graph.value(node.inputs[0]).origin;
+    const std::optional<Origin>& origin =
+        value.origin || node.op != Op::Quantize ? value.origin : graph.value(node.inputs[0]).origin;
     if (!origin) return layer;
     layer.value = origin->name;
     for (const Origin::Move& move : origin->moves) layer.moves.push_back({move.op == Op::Transpose, move.to});
@@ -70,8 +72,10 @@ class LayerMapper {
       const std::string& tensor = program_.estimates->layers[it->layer].name;
       auto named = layer_of_name_.find(tensor);
       bool result = named != layer_of_name_.end() && named->second != kUnknown;
-      if (result) next = named->second;
-      else if (uint32_t layer = layer_needing(tensor); layer != kUnknown) next = layer;
+      if (result)
+        next = named->second;
+      else if (uint32_t layer = layer_needing(tensor); layer != kUnknown)
+        next = layer;
       if (next != kUnknown) map_.operations.push_back({it->position, next, result});
     }
     std::reverse(map_.operations.begin(), map_.operations.end());
@@ -125,9 +129,10 @@ class LayerMapper {
   const tosa::Program& tosa_;
   const NpuProgram& program_;
   LayerMap map_;
-  std::unordered_map<std::string, uint32_t> layer_of_name_;  // by the name of the value, which is that of its TOSA tensor; never walked
-  std::vector<std::vector<uint32_t>> consumers_;             // by layer
-  std::vector<uint32_t> reshaped_;                           // by layer: what it is a reshape of
+  std::unordered_map<std::string, uint32_t>
+      layer_of_name_;  // by the name of the value, which is that of its TOSA tensor; never walked
+  std::vector<std::vector<uint32_t>> consumers_;  // by layer
+  std::vector<uint32_t> reshaped_;                // by layer: what it is a reshape of
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Which layer each operation of a command stream belongs to: from regor's own record, the names of TOSA tensors and the region's graph.
+// Which layer each operation of a command stream belongs to: from regor's own record, the names of TOSA tensors and the
+// region's graph.
 #pragma once
 
 #include "ir/ir.h"
@@ -7,7 +8,8 @@
 
 namespace swoop {
 
-// A layer per result of the region's nodes, bodies included. `program` comes from compile_npu() and was made of `tosa`, `tosa` of `region`.
+// A layer per result of the region's nodes, bodies included. `program` comes from compile_npu() and was made of `tosa`,
+// `tosa` of `region`.
 LayerMap make_layer_map(const Graph& region, const tosa::Program& tosa, const NpuProgram& program);
 
 }  // namespace swoop

@@ -27,15 +27,21 @@ Tensor tensor_of(Bytes codes, const Type& type) {
   const size_t bytes = byte_size(type.dtype);
   for (size_t i = 0; i < codes.size() / bytes; ++i) {
     const std::byte* at = codes.data() + i * bytes;
-    if (type.dtype == DType::Bool) tensor.as<uint8_t>()[i] = load<uint8_t>(at) != 0;
-    else tensor.as<int64_t>()[i] = bytes == 1 ? load<int8_t>(at) : bytes == 2 ? load<int16_t>(at) : bytes == 4 ? load<int32_t>(at) : load<int64_t>(at);
+    if (type.dtype == DType::Bool)
+      tensor.as<uint8_t>()[i] = load<uint8_t>(at) != 0;
+    else
+      tensor.as<int64_t>()[i] = bytes == 1   ? load<int8_t>(at)
+                                : bytes == 2 ? load<int16_t>(at)
+                                : bytes == 4 ? load<int32_t>(at)
+                                             : load<int64_t>(at);
   }
   return tensor;
 }
 
 double element(const Tensor& tensor, size_t i) {
   if (tensor.dtype == DType::F32) return static_cast<double>(tensor.as<float>()[i]);
-  return tensor.dtype == DType::I64 ? static_cast<double>(tensor.as<int64_t>()[i]) : static_cast<double>(tensor.as<uint8_t>()[i]);
+  return tensor.dtype == DType::I64 ? static_cast<double>(tensor.as<int64_t>()[i])
+                                    : static_cast<double>(tensor.as<uint8_t>()[i]);
 }
 
 // The model's value in the layer's order of elements; nullopt: it does not fit.
@@ -99,7 +105,8 @@ Result<void> LayerReport::after_run(int64_t run, std::span<const RunTensor> outp
   values_.clear();
   if (model_) {
     const auto sample = static_cast<size_t>(run);
-    if (sample >= samples_.inputs.size()) return error("--model reads {} samples from the inputs, the program more", samples_.inputs.size());
+    if (sample >= samples_.inputs.size())
+      return error("--model reads {} samples from the inputs, the program more", samples_.inputs.size());
     for (const Row& row : rows_)
       if (!layer_of(row).value.empty()) values_[layer_of(row).value];
     std::vector<Tensor> inputs = samples_.inputs[sample];
@@ -107,7 +114,8 @@ Result<void> LayerReport::after_run(int64_t run, std::span<const RunTensor> outp
     auto keep = [](void* context, const Graph& graph, ValueId id, const Tensor& tensor) {
       const std::optional<Origin>& origin = graph.value(id).origin;
       auto& values = *static_cast<std::map<std::string, Tensor>*>(context);
-      if (auto wanted = origin ? values.find(origin->name) : values.end(); wanted != values.end()) wanted->second = tensor;
+      if (auto wanted = origin ? values.find(origin->name) : values.end(); wanted != values.end())
+        wanted->second = tensor;
     };
     TRY_ASSIGN(previous_, execute_observed(*model_, inputs, keep, &values_));
     compare_outputs(previous_, outputs);
@@ -148,7 +156,8 @@ void LayerReport::compare(Row& row) {
   row.compared = true;
   row.noise.add(*expected, actual);
   for (size_t i = 0; i < static_cast<size_t>(element_count(actual.shape)); ++i)
-    if (double x = element(*expected, i); std::isfinite(x)) row.max_error = std::max(row.max_error, std::fabs(x - element(actual, i)));
+    if (double x = element(*expected, i); std::isfinite(x))
+      row.max_error = std::max(row.max_error, std::fabs(x - element(actual, i)));
 }
 
 // Float outputs of the program against those of the model.
@@ -164,15 +173,18 @@ void LayerReport::compare_outputs(std::span<const Tensor> expected, std::span<co
 }
 
 std::string LayerReport::to_text() const {
-  std::string text = fmt::format("{:>3}  {:<26} {:<14} {:<28} {:<20} {:>10} {:>10} {:>8} {:>10}  {}\n", "", "layer", "op", "type", "source", "min", "max",
-                                 model_ ? "SQNR dB" : "", model_ ? "max error" : "", model_ ? "against" : "");
+  std::string text =
+      fmt::format("{:>3}  {:<26} {:<14} {:<28} {:<20} {:>10} {:>10} {:>8} {:>10}  {}\n", "", "layer", "op", "type",
+                  "source", "min", "max", model_ ? "SQNR dB" : "", model_ ? "max error" : "", model_ ? "against" : "");
   const Row* worst = nullptr;
   for (size_t i = 0; i < rows_.size(); ++i) {
     const Row& row = rows_[i];
     const MappedLayer& layer = layer_of(row);
-    text += fmt::format("{:>3}  {:<26} {:<14} {:<28} {:<20} ", i, layer.name, layer.op, layer.dtype + swoop::to_text(layer.shape), layer.source);
+    text += fmt::format("{:>3}  {:<26} {:<14} {:<28} {:<20} ", i, layer.name, layer.op,
+                        layer.dtype + swoop::to_text(layer.shape), layer.source);
     if (layer.inside) {
-      text += fmt::format("inside {} ({})\n", streams_[row.stream].map->layers[*layer.inside].name, i - row.layer + *layer.inside);
+      text += fmt::format("inside {} ({})\n", streams_[row.stream].map->layers[*layer.inside].name,
+                          i - row.layer + *layer.inside);
       continue;
     }
     if (!row.ran || !row.missing.empty()) {
@@ -180,30 +192,42 @@ std::string LayerReport::to_text() const {
       continue;
     }
     text += fmt::format("{:>10.4g} {:>10.4g}", row.min, row.max);
-    if (row.compared) text += fmt::format(" {:>8} {:>10.3g}  {}", db_text(row.noise), row.max_error, printable(layer.value));
+    if (row.compared)
+      text += fmt::format(" {:>8} {:>10.3g}  {}", db_text(row.noise), row.max_error, printable(layer.value));
     text += "\n";
     if (row.compared && (!worst || row.noise.db() < worst->noise.db())) worst = &row;
   }
   if (!model_) return text + "--model MODEL.pt2 adds the value that the model has at each layer, with its SQNR\n";
-  if (!worst) return text + "no layer was compared: the model has no value by the names in this program; give the .pt2 it was compiled from\n";
+  if (!worst)
+    return text +
+           "no layer was compared: the model has no value by the names in this program; give the .pt2 it was compiled "
+           "from\n";
   for (size_t i = 0; i < outputs_.size(); ++i)
-    text += fmt::format("output {}: {}\n", i, outputs_[i].error == 0 ? "equal" : fmt::format("SQNR {:.1f} dB", outputs_[i].db()));
+    text += fmt::format("output {}: {}\n", i,
+                        outputs_[i].error == 0 ? "equal" : fmt::format("SQNR {:.1f} dB", outputs_[i].db()));
   if (worst->noise.error == 0) return text + "every layer that was compared is exact\n";
-  return text + fmt::format("worst layer: {} {}, SQNR {:.1f} dB\n", layer_of(*worst).name, layer_of(*worst).source, worst->noise.db());
+  return text + fmt::format("worst layer: {} {}, SQNR {:.1f} dB\n", layer_of(*worst).name, layer_of(*worst).source,
+                            worst->noise.db());
 }
 
 std::string LayerReport::to_json() const {
   std::vector<std::string> layers;
   for (const Row& row : rows_) {
     const MappedLayer& layer = layer_of(row);
-    std::string text = fmt::format("{{\"region\": {}, \"name\": {}, \"op\": {}, \"dtype\": {}, \"shape\": {}, \"source\": {}", row.stream, json_string(layer.name),
-                                   json_string(layer.op), json_string(layer.dtype), swoop::to_text(layer.shape), json_string(layer.source));
-    if (layer.quant) text += fmt::format(", \"scale\": {}, \"zero_point\": {}", layer.quant->first, layer.quant->second);
-    if (layer.inside) text += fmt::format(", \"inside\": {}", &row - rows_.data() - static_cast<ptrdiff_t>(row.layer) + *layer.inside);
-    if (row.ran && row.missing.empty()) text += fmt::format(", \"min\": {}, \"max\": {}", number_json(row.min), number_json(row.max));
+    std::string text =
+        fmt::format("{{\"region\": {}, \"name\": {}, \"op\": {}, \"dtype\": {}, \"shape\": {}, \"source\": {}",
+                    row.stream, json_string(layer.name), json_string(layer.op), json_string(layer.dtype),
+                    swoop::to_text(layer.shape), json_string(layer.source));
+    if (layer.quant)
+      text += fmt::format(", \"scale\": {}, \"zero_point\": {}", layer.quant->first, layer.quant->second);
+    if (layer.inside)
+      text += fmt::format(", \"inside\": {}", &row - rows_.data() - static_cast<ptrdiff_t>(row.layer) + *layer.inside);
+    if (row.ran && row.missing.empty())
+      text += fmt::format(", \"min\": {}, \"max\": {}", number_json(row.min), number_json(row.max));
     if (!row.missing.empty()) text += fmt::format(", \"missing\": {}", json_string(row.missing));
     if (!layer.value.empty()) text += fmt::format(", \"value\": {}", json_string(layer.value));
-    if (row.compared) text += fmt::format(", \"sqnr_db\": {}, \"max_error\": {}", db_json(row.noise), number_json(row.max_error));
+    if (row.compared)
+      text += fmt::format(", \"sqnr_db\": {}, \"max_error\": {}", db_json(row.noise), number_json(row.max_error));
     layers.push_back(text + "}");
   }
   std::vector<std::string> outputs;
@@ -217,8 +241,11 @@ Result<void> LayerReport::dump(const std::string& directory) const {
     if (rows_[i].codes.empty()) continue;
     const MappedLayer& layer = layer_of(rows_[i]);
     std::string name = layer.name;
-    std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != '.'; }, '_');
-    TRY(write_file(fmt::format("{}/layer{:02}_{}.npy", directory, i, name), Bytes(write_npy({std::string(numpy_type(layer)), layer.shape, rows_[i].codes}))));
+    std::replace_if(
+        name.begin(), name.end(),
+        [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != '.'; }, '_');
+    TRY(write_file(fmt::format("{}/layer{:02}_{}.npy", directory, i, name),
+                   Bytes(write_npy({std::string(numpy_type(layer)), layer.shape, rows_[i].codes}))));
   }
   return {};
 }

@@ -54,7 +54,7 @@ class LayerReport {
   std::vector<Row> rows_;  // in execution order
   std::optional<Graph> model_;
   Samples samples_;
-  std::vector<Tensor> previous_;         // outputs of the model's last run
+  std::vector<Tensor> previous_;          // outputs of the model's last run
   std::map<std::string, Tensor> values_;  // of the model in this run, by name; those that rows name
   std::vector<Noise> outputs_;
 };

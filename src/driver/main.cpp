@@ -1,4 +1,5 @@
-// The command line: flags in, exit code out. 0: done; 1: the input or a flag is at fault and the sentence says how; 2: our bug.
+// The command line: flags in, exit code out. 0: done; 1: the input or a flag is at fault and the sentence says how; 2:
+// our bug.
 #include <cstdio>
 
 #include "driver/commands.h"
@@ -21,7 +22,7 @@ int main(int argc, char** argv) {
   CLI::App app{"PyTorch to Ethos-U in one fell swoop: .pt2 in, ExecuTorch .pte out.", "swoop"};
   app.set_version_flag("--version", std::string(kSwoopVersion));
   app.require_subcommand(1);
-  const Command commands[] = {compile_command(app), run_command(app),  inspect_command(app),
+  const Command commands[] = {compile_command(app),  run_command(app),  inspect_command(app),
                               accuracy_command(app), diff_command(app), ops_command(app)};
   try {
     app.parse(argc, argv);

@@ -1,5 +1,5 @@
-// Operators that the compiler knows by name alone, computed by the stock runtime's own kernels: a program of one operator is
-// made, loaded and run. So a model can be calibrated through them.
+// Operators that the compiler knows by name alone, computed by the stock runtime's own kernels: a program of one
+// operator is made, loaded and run. So a model can be calibrated through them.
 #pragma once
 
 #include <span>

@@ -1,5 +1,6 @@
-// swoop ops: what is supported, printed from the tables that decide it: PyTorch's operators (import), core operators and their ways to the
-// NPU (target, legalize), the NPUs' limits (target) and the rewrite rules. docs/SUPPORT.md is its --markdown.
+// swoop ops: what is supported, printed from the tables that decide it: PyTorch's operators (import), core operators
+// and their ways to the NPU (target, legalize), the NPUs' limits (target) and the rewrite rules. docs/SUPPORT.md is its
+// --markdown.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -39,7 +40,9 @@ std::string_view name_of(Policy policy) {
 }
 
 // "U55" of Ethos-U55, as the constraint table spells cores.
-std::string short_name(NpuFamily family) { return std::string(family_name(family).substr(std::string_view("Ethos-").size())); }
+std::string short_name(NpuFamily family) {
+  return std::string(family_name(family).substr(std::string_view("Ethos-").size()));
+}
 
 // One NPU of each family stands for all of its sizes: what an operator needs depends on the family alone.
 std::vector<NpuTarget> asked_families(const std::optional<NpuTarget>& target) {
@@ -50,7 +53,8 @@ std::vector<NpuTarget> asked_families(const std::optional<NpuTarget>& target) {
   return families;
 }
 
-// A rule that has operators with an NPU form among its roots adapts a form; one that has none makes operators that have one.
+// A rule that has operators with an NPU form among its roots adapts a form; one that has none makes operators that have
+// one.
 bool is_rewritten(Op op, const NpuTarget& target) {
   std::span<const Rule> rules = expand_rules();
   return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
@@ -59,7 +63,8 @@ bool is_rewritten(Op op, const NpuTarget& target) {
   });
 }
 
-// Where an operator on quantized values goes: to the NPU as it is, to the NPU after a rewrite, or to a kernel of the host.
+// Where an operator on quantized values goes: to the NPU as it is, to the NPU after a rewrite, or to a kernel of the
+// host.
 std::string way_of(Op op, const NpuTarget& target) {
   if (op == Op::Quantize || op == Op::Dequantize) return "border";
   if (has_npu_form(op, target)) return "NPU";
@@ -67,10 +72,13 @@ std::string way_of(Op op, const NpuTarget& target) {
 }
 
 Table core_table(const std::optional<NpuTarget>& target) {
-  Table table{"Core operators",
-              "Everything PyTorch offers becomes these. `NPU`: has a form on the NPU, within the limits below; `rewritten`: becomes operators "
-              "that have, by a rule below; `border`: changes between floats and codes; `host`: a kernel of the stock runtime.",
-              {"operator", "range of the result"}, {}};
+  Table table{
+      "Core operators",
+      "Everything PyTorch offers becomes these. `NPU`: has a form on the NPU, within the limits below; `rewritten`: "
+      "becomes operators "
+      "that have, by a rule below; `border`: changes between floats and codes; `host`: a kernel of the stock runtime.",
+      {"operator", "range of the result"},
+      {}};
   std::vector<NpuTarget> families = asked_families(target);
   for (const NpuTarget& npu : families) table.head.push_back(short_name(npu.family));
   for (int i = 0; i < kOpCount; ++i) {
@@ -83,22 +91,31 @@ Table core_table(const std::optional<NpuTarget>& target) {
 }
 
 Table constraint_table(const std::optional<NpuTarget>& target) {
-  Table table{"Limits", "A node that breaks one of them stays on the host, and the summary repeats the label with the value that broke it.",
-              {"label", "NPUs", "operators", "limit"}, {}};
+  Table table{"Limits",
+              "A node that breaks one of them stays on the host, and the summary repeats the label with the value that "
+              "broke it.",
+              {"label", "NPUs", "operators", "limit"},
+              {}};
   for (const Constraint& constraint : constraints()) {
-    bool applies = !target || constraint.cores == "all" || constraint.cores.find(short_name(target->family)) != std::string_view::npos;
+    bool applies = !target || constraint.cores == "all" ||
+                   constraint.cores.find(short_name(target->family)) != std::string_view::npos;
     if (applies)
-      table.rows.push_back({std::string(constraint.label), std::string(constraint.cores), std::string(constraint.ops), std::string(constraint.limit)});
+      table.rows.push_back({std::string(constraint.label), std::string(constraint.cores), std::string(constraint.ops),
+                            std::string(constraint.limit)});
   }
   return table;
 }
 
 Table aten_table() {
-  Table table{"PyTorch operators",
-              "Known overloads; in-place (`add_`) and `_copy` forms come with them. `core`: becomes core operators; `host`: stays one kernel of "
-              "the stock runtime. An operator that is not listed stays on the host too, if the runtime has a kernel for it.",
-              {"operator", "overloads", "becomes"}, {}};
-  std::map<std::pair<std::string, bool>, std::vector<std::string>> overloads;  // by operator and whether it stays opaque
+  Table table{
+      "PyTorch operators",
+      "Known overloads; in-place (`add_`) and `_copy` forms come with them. `core`: becomes core operators; `host`: "
+      "stays one kernel of "
+      "the stock runtime. An operator that is not listed stays on the host too, if the runtime has a kernel for it.",
+      {"operator", "overloads", "becomes"},
+      {}};
+  std::map<std::pair<std::string, bool>, std::vector<std::string>>
+      overloads;  // by operator and whether it stays opaque
   for (const AtenOperator& op : aten_operators()) {
     size_t dot = op.name.rfind('.');
     overloads[{std::string(op.name.substr(0, dot)), op.opaque}].push_back(std::string(op.name.substr(dot + 1)));
@@ -112,15 +129,18 @@ Table aten_table() {
 
 Table rule_table() {
   Table table{"Rewrite rules",
-              "Each under the first step that runs it. A rule meets only nodes of its root operators; a step whose roots are absent is skipped.",
-              {"step", "rule", "roots"}, {}};
+              "Each under the first step that runs it. A rule meets only nodes of its root operators; a step whose "
+              "roots are absent is skipped.",
+              {"step", "rule", "roots"},
+              {}};
   std::set<std::string_view> seen;
   for (const Step& step : pipeline_steps()) {
     for (const Rule& rule : step.rules) {
       if (!seen.insert(rule.name).second) continue;
       std::vector<std::string_view> roots;
       for (Op op : rule.roots) roots.push_back(name_of(op));
-      std::string text = roots.size() > 12 ? fmt::format("{} operators", roots.size()) : fmt::format("{}", fmt::join(roots, ", "));
+      std::string text =
+          roots.size() > 12 ? fmt::format("{} operators", roots.size()) : fmt::format("{}", fmt::join(roots, ", "));
       table.rows.push_back({std::string(step.name), std::string(rule.name), std::move(text)});
     }
   }
@@ -128,8 +148,9 @@ Table rule_table() {
 }
 
 std::string markdown(const Table& table) {
-  std::string text = fmt::format("\n## {}\n\n{}\n\n| {} |\n|{}\n", table.title, table.text, fmt::join(table.head, " | "),
-                                 fmt::join(std::vector<std::string>(table.head.size(), "---|"), ""));
+  std::string text =
+      fmt::format("\n## {}\n\n{}\n\n| {} |\n|{}\n", table.title, table.text, fmt::join(table.head, " | "),
+                  fmt::join(std::vector<std::string>(table.head.size(), "---|"), ""));
   for (const std::vector<std::string>& row : table.rows) text += fmt::format("| {} |\n", fmt::join(row, " | "));
   return text;
 }
@@ -142,7 +163,8 @@ std::string plain(const Table& table) {
   }
   auto line = [&](const std::vector<std::string>& cells) {
     std::string text;
-    for (size_t i = 0; i < cells.size(); ++i) text += fmt::format("{:<{}}  ", cells[i], i + 1 < cells.size() ? widths[i] : 0);
+    for (size_t i = 0; i < cells.size(); ++i)
+      text += fmt::format("{:<{}}  ", cells[i], i + 1 < cells.size() ? widths[i] : 0);
     return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
   };
   std::string text = fmt::format("{} ({})\n", table.title, table.rows.size()) + line(table.head);
@@ -156,8 +178,12 @@ Result<std::string> operators(const std::string& name, bool as_markdown) {
     TRY_ASSIGN(target, parse_target(name));
   }
   std::string text;
-  if (as_markdown) text = "# What swoop supports\n\nPrinted by `swoop ops --markdown` from the tables that decide it; `make docs` renews it.\n";
-  for (const Table& table : {core_table(target), constraint_table(target), aten_table(), rule_table()}) text += as_markdown ? markdown(table) : plain(table);
+  if (as_markdown)
+    text =
+        "# What swoop supports\n\nPrinted by `swoop ops --markdown` from the tables that decide it; `make docs` renews "
+        "it.\n";
+  for (const Table& table : {core_table(target), constraint_table(target), aten_table(), rule_table()})
+    text += as_markdown ? markdown(table) : plain(table);
   return text;
 }
 

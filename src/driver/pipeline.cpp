@@ -27,7 +27,8 @@ std::string expected_arrays(const Graph& graph) {
   std::string text;
   for (size_t i = 0; i < graph.inputs().size(); ++i)
     if (graph.input_port(i).role == Port::Role::User)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", graph.value(graph.inputs()[i]).name, to_text(graph.type(graph.inputs()[i])));
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", graph.value(graph.inputs()[i]).name,
+                          to_text(graph.type(graph.inputs()[i])));
   return text;
 }
 
@@ -35,9 +36,11 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   const CompileOptions& options = pipeline.options;
   if (options.samples.empty()) {
     if (!needs_quantization(graph) || has_quantized_values(graph)) return {};
-    return error("{} is a float model and needs samples to measure its ranges: give --calibrate FILE.npz with an array per input ({}), "
-                 "samples stacked along a new first axis; --calibrate random:0 makes some up for a dry run",
-                 options.model, expected_arrays(graph));
+    return error(
+        "{} is a float model and needs samples to measure its ranges: give --calibrate FILE.npz with an array per "
+        "input ({}), "
+        "samples stacked along a new first axis; --calibrate random:0 makes some up for a dry run",
+        options.model, expected_arrays(graph));
   }
   TRY_ASSIGN(pipeline.samples, load_samples(options.samples, graph, options.sample_options));
   if (!needs_quantization(graph)) return {};
@@ -61,21 +64,32 @@ Result<void> cut_regions(Graph& graph, Pipeline& pipeline) {
 std::span<const Step> pipeline_steps() {
   static const Step kPipeline[] = {
       {"clean", "clean", Repeat::Fixpoint, tables({constant_rules(), movement_rules(), fold_rules()}), nullptr},
-      {"types", "clean", Repeat::Fixpoint, tables({qdq_rules(), fold_rules(), movement_rules()}), nullptr},  // after clean: a clamp sits on its conv before the quantize is taken in
-      {"carry", "clean", Repeat::Fixpoint, tables({carry_rules(), qdq_rules(), fold_rules(), movement_rules()}), nullptr},  // after types
-      {"quantize", "quantize", Repeat::Once, {}, choose_types},  // after clean: ranges of the folded weights
-      {"ports", "legalize", Repeat::Once, {}, choose_ports},                                                  // before anything moves across the border
+      // After clean: a clamp sits on its conv before the quantize is taken in.
+      {"types", "clean", Repeat::Fixpoint, tables({qdq_rules(), fold_rules(), movement_rules()}), nullptr},
+      // After types: every result has the type that its own quantize node asks for.
+      {"carry", "clean", Repeat::Fixpoint, tables({carry_rules(), qdq_rules(), fold_rules(), movement_rules()}),
+       nullptr},
+      // After clean: ranges are those of the folded weights.
+      {"quantize", "quantize", Repeat::Once, {}, choose_types},
+      // Before anything moves across the border.
+      {"ports", "legalize", Repeat::Once, {}, choose_ports},
       {"expand", "legalize", Repeat::Fixpoint, tables({expand_rules(), movement_rules(), constant_rules()}), nullptr},
-      {"channels-last", "legalize", Repeat::Once, tables({channels_last_rules()}), nullptr},                  // after expand: only 2-d and 3-d windows are left
-      {"layout", "legalize", Repeat::Fixpoint, tables({layout_rules(), movement_rules(), constant_rules(), fold_rules()}), nullptr},  // before partition: a stray transpose splits a region
-      {"finish", "legalize", Repeat::Fixpoint, tables({finish_rules(), extreme_rules(), movement_rules()}), nullptr},  // after layout, which matches transposes by their rank
-      {"branches", "legalize", Repeat::Fixpoint, tables({branch_rules()}), nullptr},  // after finish: it asks what the NPU takes as it stands
+      // After expand: only windows on two dims are left.
+      {"channels-last", "legalize", Repeat::Once, tables({channels_last_rules()}), nullptr},
+      // Before partition: a stray transpose splits a region.
+      {"layout", "legalize", Repeat::Fixpoint,
+       tables({layout_rules(), movement_rules(), constant_rules(), fold_rules()}), nullptr},
+      // After layout, which matches transposes by their rank.
+      {"finish", "legalize", Repeat::Fixpoint, tables({finish_rules(), extreme_rules(), movement_rules()}), nullptr},
+      // After finish: it asks what the NPU takes as it stands.
+      {"branches", "legalize", Repeat::Fixpoint, tables({branch_rules()}), nullptr},
       {"partition", "partition", Repeat::Once, {}, cut_regions},
   };
   return kPipeline;
 }
 
-Result<void> run_pipeline(Graph& graph, Pipeline& pipeline, const std::function<Result<void>(size_t, std::string_view)>& after) {
+Result<void> run_pipeline(Graph& graph, Pipeline& pipeline,
+                          const std::function<Result<void>(size_t, std::string_view)>& after) {
   size_t number = 0;
   for (const Step& step : pipeline_steps()) {
     set_check_context(std::string(step.name));
@@ -88,10 +102,12 @@ Result<void> run_pipeline(Graph& graph, Pipeline& pipeline, const std::function<
     }
     stats.name = step.name;
     stats.microseconds = timer.microseconds();
-    if (pipeline.milliseconds.empty() || pipeline.milliseconds.back().first != step.stage) pipeline.milliseconds.emplace_back(step.stage, 0.0);
+    if (pipeline.milliseconds.empty() || pipeline.milliseconds.back().first != step.stage)
+      pipeline.milliseconds.emplace_back(step.stage, 0.0);
     pipeline.milliseconds.back().second += timer.milliseconds();
     pipeline.stats.push_back(std::move(stats));
-    if (std::optional<std::string> fault = verify(graph)) CHECK(false, "the graph is broken after step {}: {}", step.name, *fault);
+    if (std::optional<std::string> fault = verify(graph))
+      CHECK(false, "the graph is broken after step {}: {}", step.name, *fault);
     TRY(after(++number, step.name));
     if (pipeline.options.stop_after == step.name) return {};
   }
@@ -101,7 +117,8 @@ Result<void> run_pipeline(Graph& graph, Pipeline& pipeline, const std::function<
 std::string stats_text(std::span<const StepStats> stats) {
   std::string text = fmt::format("{:<34} {:>8} {:>8} {:>8} {:>10}\n", "step / rule", "", "visits", "hits", "us");
   for (const StepStats& step : stats) {
-    text += fmt::format("{:<34} {:>8} {:>8} {:>8} {:>10.0f}\n", step.name, step.skipped ? "skipped" : "run", step.visits, step.hits, step.microseconds);
+    text += fmt::format("{:<34} {:>8} {:>8} {:>8} {:>10.0f}\n", step.name, step.skipped ? "skipped" : "run",
+                        step.visits, step.hits, step.microseconds);
     for (const RuleStats& rule : step.rules)
       if (rule.hits > 0) text += fmt::format("  {:<32} {:>8} {:>8} {:>8}\n", rule.name, "", rule.tries, rule.hits);
   }

@@ -19,8 +19,8 @@ namespace swoop {
 struct Pipeline {
   const CompileOptions& options;
   NpuTarget target = {};
-  std::optional<Samples> samples = {};           // given with --calibrate
-  std::optional<Graph> reference = {};           // the float graph, as it was before it was quantized
+  std::optional<Samples> samples = {};  // given with --calibrate
+  std::optional<Graph> reference = {};  // the float graph, as it was before it was quantized
   std::optional<QuantizeReport> quantized = {};
   Partition partition = {};
   std::vector<StepStats> stats = {};
@@ -37,8 +37,10 @@ struct Step {
 
 std::span<const Step> pipeline_steps();
 
-// Runs all steps, or those up to and including options.stop_after. `after` is called behind each with the step's number and name.
-Result<void> run_pipeline(Graph& graph, Pipeline& pipeline, const std::function<Result<void>(size_t, std::string_view)>& after);
+// Runs all steps, or those up to and including options.stop_after. `after` is called behind each with the step's number
+// and name.
+Result<void> run_pipeline(Graph& graph, Pipeline& pipeline,
+                          const std::function<Result<void>(size_t, std::string_view)>& after);
 
 // run/skipped, visits, hits and microseconds of each step and rule.
 std::string stats_text(std::span<const StepStats> stats);

@@ -33,17 +33,19 @@ std::string to_json(const RunFlags& flags, const NpzRunSummary& s, const LayerRe
   return fmt::format(
       "{{\"schema\": 1, \"swoop\": {}, \"model\": {}, \"runs\": {}, \"milliseconds_per_run\": {}, "
       "\"memory\": {{\"planned_bytes\": {}, \"method_bytes\": {}, \"temp_bytes\": {}}}{}{}}}\n",
-      json_string(kSwoopVersion), json_string(flags.program), s.runs, s.milliseconds_per_run, s.memory.planned_bytes, s.memory.method_bytes,
-      s.memory.temp_bytes, layers ? ", " : "", layers ? layers->to_json() : "");
+      json_string(kSwoopVersion), json_string(flags.program), s.runs, s.milliseconds_per_run, s.memory.planned_bytes,
+      s.memory.method_bytes, s.memory.temp_bytes, layers ? ", " : "", layers ? layers->to_json() : "");
 }
 
 std::string to_text(const RunFlags& flags, const NpzRunSummary& s, const std::vector<NamedArray>& outputs) {
-  std::string text = fmt::format("{}: {} run{}, {:.2f} ms each\n", flags.program, s.runs, s.runs == 1 ? "" : "s", s.milliseconds_per_run);
-  text += fmt::format("memory: planned {} B, method {} B (on this machine), temp {} B\n", s.memory.planned_bytes, s.memory.method_bytes,
-                      s.memory.temp_bytes);
+  std::string text = fmt::format("{}: {} run{}, {:.2f} ms each\n", flags.program, s.runs, s.runs == 1 ? "" : "s",
+                                 s.milliseconds_per_run);
+  text += fmt::format("memory: planned {} B, method {} B (on this machine), temp {} B\n", s.memory.planned_bytes,
+                      s.memory.method_bytes, s.memory.temp_bytes);
   for (const NamedArray& output : outputs)
     text += fmt::format("{} {}[{}]\n", output.name, output.array.dtype, fmt::join(output.array.shape, ","));
-  text += flags.output.empty() ? "not written: give -o FILE.npz to keep the outputs\n" : fmt::format("written to {}\n", flags.output);
+  text += flags.output.empty() ? "not written: give -o FILE.npz to keep the outputs\n"
+                               : fmt::format("written to {}\n", flags.output);
   return text;
 }
 
@@ -74,8 +76,9 @@ Result<std::optional<LayerReport>> layer_report(const RunFlags& flags, std::span
   if (!flags.layers) return report;
   if (std::none_of(streams.begin(), streams.end(), [](const NpuStream& stream) { return stream.map.has_value(); }))
     return error("{}: {}", flags.program,
-                 streams.empty() ? "no region runs on the NPU: there are no layers to show"
-                                 : "the file does not name its layers: it was compiled with --strip, or by another compiler");
+                 streams.empty()
+                     ? "no region runs on the NPU: there are no layers to show"
+                     : "the file does not name its layers: it was compiled with --strip, or by another compiler");
   report.emplace(streams);
   if (!flags.model.empty()) TRY(report->compare_with(flags.model, flags.inputs));
   return report;
@@ -102,16 +105,21 @@ Result<void> run(const RunFlags& flags) {
   options.runtime.threads = flags.threads;
   options.runtime.npu.observer = observers.all.empty() ? nullptr : &observers;
   options.dump_directory = flags.dump;
-  if (layers) options.after_run = [&](int64_t index, std::span<const RunTensor> outputs) { return layers->after_run(index, outputs); };
+  if (layers)
+    options.after_run = [&](int64_t index, std::span<const RunTensor> outputs) {
+      return layers->after_run(index, outputs);
+    };
   Buffer outputs;
   Result<NpzRunSummary> summary = run_npz(program->bytes(), inputs->bytes(), outputs, options);
-  if (flags.trace) fmt::print("{}", streams.empty() ? "no region runs on the NPU: there is nothing to trace\n" : tracer.text());
+  if (flags.trace)
+    fmt::print("{}", streams.empty() ? "no region runs on the NPU: there is nothing to trace\n" : tracer.text());
   if (!summary) return error("{}: {}", flags.program, printable(summary.error().message));
   if (layers && !flags.dump.empty()) TRY(layers->dump(flags.dump));
   if (layers && !flags.json) fmt::print("{}", layers->to_text());
   if (!flags.output.empty()) TRY(write_file(flags.output, outputs));
   TRY_ASSIGN(std::vector<NamedArray> arrays, read_npz(outputs));
-  fmt::print("{}", flags.json ? to_json(flags, *summary, layers ? &*layers : nullptr) : to_text(flags, *summary, arrays));
+  fmt::print("{}",
+             flags.json ? to_json(flags, *summary, layers ? &*layers : nullptr) : to_text(flags, *summary, arrays));
   return {};
 }
 
@@ -121,14 +129,21 @@ Command run_command(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = app.add_subcommand("run", "Run a .pte on this machine, NPU included, bit for bit");
   command->add_option("program", flags->program, "the .pte file, of this compiler or of ExecuTorch's own")->required();
-  command->add_option("-i,--inputs", flags->inputs, "an .npz with an array per input; one more axis in front means that many runs")->required();
+  command
+      ->add_option("-i,--inputs", flags->inputs,
+                   "an .npz with an array per input; one more axis in front means that many runs")
+      ->required();
   command->add_option("-o,--output", flags->output, "the .npz for the outputs (out0, out1, ...)");
   command->add_option("--dump", flags->dump,
-                      "folder for what crosses each region's border in the last run (region0_in0.npy, ...), with --layers each layer's output too");
+                      "folder for what crosses each region's border in the last run (region0_in0.npy, ...), with "
+                      "--layers each layer's output too");
   command->add_flag("--trace", flags->trace, "every NPU command, and what each operation does for which layer");
   command->add_flag("--layers", flags->layers, "the output of every layer");
-  command->add_option("--model", flags->model, "with --layers: the .pt2 that the program was compiled from, whose values are shown beside");
-  command->add_option("--threads", flags->threads, "0: one per core")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--model", flags->model,
+                      "with --layers: the .pt2 that the program was compiled from, whose values are shown beside");
+  command->add_option("--threads", flags->threads, "0: one per core")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_flag("--json", flags->json, "the summary as JSON, with --layers the layers too");
   return {command, [flags] {
             Result<void> done = run(*flags);

@@ -41,7 +41,8 @@ const StreamOperation* NpuStream::operation_of(const NpuStep& step) const {
   };
   auto at = from(step.position);
   if (!step.kernel && (at == map->operations.end() || at->position != step.position)) {
-    auto use = std::lower_bound(transfers.begin(), transfers.end(), step.position, [](const TransferUse& u, uint32_t word) { return u.transfer < word; });
+    auto use = std::lower_bound(transfers.begin(), transfers.end(), step.position,
+                                [](const TransferUse& u, uint32_t word) { return u.transfer < word; });
     if (use == transfers.end() || use->transfer != step.position) return nullptr;
     at = from(use->user);
   }

@@ -8,7 +8,9 @@ void Tracer::on_call(int delegate) {
   current_ = static_cast<size_t>(delegate) < streams_.size() ? &streams_[static_cast<size_t>(delegate)] : nullptr;
   next_ = 0;
   text_ += fmt::format("call {}: region {}", calls_++, delegate);
-  if (current_) text_ += fmt::format(" on {}, {} commands{}", current_->npu, current_->commands.size(), current_->map ? "" : "; the file does not name its layers");
+  if (current_)
+    text_ += fmt::format(" on {}, {} commands{}", current_->npu, current_->commands.size(),
+                         current_->map ? "" : "; the file does not name its layers");
   text_ += "\n";
 }
 

@@ -16,7 +16,9 @@ namespace {
 constexpr size_t kMaxSamples = 4;              // more would prove the same commands again
 constexpr int64_t kLargeMacs = 1'000'000'000;  // one sample of such a program takes seconds, and proves as much
 
-tosa::TensorData operand_of(const tosa::Tensor& tensor, const Buffer& data) { return {tensor.dtype, tensor.shape, data}; }
+tosa::TensorData operand_of(const tosa::Tensor& tensor, const Buffer& data) {
+  return {tensor.dtype, tensor.shape, data};
+}
 
 // The program up to and including operator `last`, with that operator's result as its only output.
 tosa::Program cut_after(const tosa::Program& program, size_t last) {
@@ -95,16 +97,23 @@ class Prover {
     auto store = [&]<typename T>(T, auto value) {
       for (size_t i = 0; i < count; ++i) append(input.data, static_cast<T>(value(i)));
     };
-    auto integer = [&](size_t i) { return tensor.dtype == DType::I64 ? tensor.as<int64_t>()[i] : static_cast<int64_t>(tensor.as<uint8_t>()[i]); };
+    auto integer = [&](size_t i) {
+      return tensor.dtype == DType::I64 ? tensor.as<int64_t>()[i] : static_cast<int64_t>(tensor.as<uint8_t>()[i]);
+    };
     if (tensor.dtype == DType::F32 && input.dtype == "float32") {
       input.data = Buffer(tensor.data.data(), tensor.data.data() + tensor.data.size());
     } else if (tensor.dtype == DType::F32 && port.scale) {
       auto code = [&](int64_t low, int64_t high) {
-        return [&, low, high](size_t i) { return quantize_value(tensor.as<float>()[i], *port.scale, *port.zero_point, low, high); };
+        return [&, low, high](size_t i) {
+          return quantize_value(tensor.as<float>()[i], *port.scale, *port.zero_point, low, high);
+        };
       };
-      if (input.dtype == "int8") store(int8_t{}, code(-128, 127));
-      else if (input.dtype == "uint8") store(uint8_t{}, code(0, 255));
-      else store(int16_t{}, code(-32768, 32767));
+      if (input.dtype == "int8")
+        store(int8_t{}, code(-128, 127));
+      else if (input.dtype == "uint8")
+        store(uint8_t{}, code(0, 255));
+      else
+        store(int16_t{}, code(-32768, 32767));
     } else if (input.dtype == "int64") {
       store(int64_t{}, integer);
     } else if (input.dtype == "int32") {
@@ -112,14 +121,16 @@ class Prover {
     } else if (input.dtype == "bool" || input.dtype == "uint8" || input.dtype == "int8") {
       store(uint8_t{}, integer);
     } else {
-      return error("input {} is {}, which cannot be filled from samples; --no-verify skips the proof", input.name, input.dtype);
+      return error("input {} is {}, which cannot be filled from samples; --no-verify skips the proof", input.name,
+                   input.dtype);
     }
     return {};
   }
 
   Result<void> prove_region(const RegionTraffic& traffic) {
     auto index = static_cast<size_t>(traffic.delegate);
-    if (index >= proof_.regions.size()) return error("the program calls delegate {}, which was not compiled", traffic.delegate);
+    if (index >= proof_.regions.size())
+      return error("the program calls delegate {}, which was not compiled", traffic.delegate);
     const tosa::Program& program = *proof_.regions[index];
     std::vector<tosa::TensorData> inputs;
     for (size_t i = 0; i < traffic.inputs.size(); ++i)
@@ -129,22 +140,26 @@ class Prover {
       if (expected[i].data == traffic.outputs[i].data) continue;
       TRY_ASSIGN(std::string layer, first_difference(program, inputs));
       TRY(keep_bundle(program, inputs));
-      return error("the finished file computes other numbers than its graph: region{} differs first in layer {}; what reproduces it is kept in {}",
-                   index, layer, proof_.bundle);
+      return error(
+          "the finished file computes other numbers than its graph: region{} differs first in layer {}; what "
+          "reproduces it is kept in {}",
+          index, layer, proof_.bundle);
     }
     return {};
   }
 
-  // The first operator whose result, compiled alone with all before it, differs from the interpreter's. By bisection: what follows a
-  // wrong result is taken to be wrong too.
+  // The first operator whose result, compiled alone with all before it, differs from the interpreter's. By bisection:
+  // what follows a wrong result is taken to be wrong too.
   Result<std::string> first_difference(const tosa::Program& program, std::span<const tosa::TensorData> inputs) {
     const auto& operators = program.regions[0].operators;
     size_t low = 0, high = operators.size() - 1;
     while (low < high) {
       size_t middle = (low + high) / 2;
       TRY_ASSIGN(bool equal, equal_up_to(program, inputs, middle));
-      if (equal) low = middle + 1;
-      else high = middle;
+      if (equal)
+        low = middle + 1;
+      else
+        high = middle;
     }
     return fmt::format("{} ({})", operators[low].location, tosa::name(operators[low].op));
   }
@@ -166,11 +181,13 @@ class Prover {
     TRY(make_directory(proof_.bundle));
     TRY(write_file(proof_.bundle + "/region.tosa", tosa::write(program)));
     TRY(write_file(proof_.bundle + "/program.pte", proof_.pte));
-    for (size_t i = 0; i < inputs.size(); ++i) TRY(write_file(fmt::format("{}/input{}.bin", proof_.bundle, i), inputs[i].data));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      TRY(write_file(fmt::format("{}/input{}.bin", proof_.bundle, i), inputs[i].data));
     return {};
   }
 
-  Result<void> compare_with_float(const std::vector<Tensor>& sample, const std::vector<RunTensor>& outputs, AccuracySummary& summary) {
+  Result<void> compare_with_float(const std::vector<Tensor>& sample, const std::vector<RunTensor>& outputs,
+                                  AccuracySummary& summary) {
     TRY_ASSIGN(std::vector<Tensor> expected, execute(*proof_.pipeline->reference, sample));
     size_t next = 0;
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -184,22 +201,26 @@ class Prover {
   }
 
   static void compare(const Tensor& expected, const Tensor& actual, OutputAccuracy& accuracy) {
-    CHECK(expected.shape == actual.shape, "an output has {} instead of {}", to_text(actual.shape), to_text(expected.shape));
+    CHECK(expected.shape == actual.shape, "an output has {} instead of {}", to_text(actual.shape),
+          to_text(expected.shape));
     auto values = actual.as<float>();
     if (expected.dtype == DType::F32) {
       accuracy.sqnr_db += sqnr_db({&expected, 1}, {&actual, 1});
       auto reals = expected.as<float>();
       for (size_t i = 0; i < values.size(); ++i)
-        accuracy.max_error = std::max(accuracy.max_error, std::fabs(static_cast<double>(values[i]) - static_cast<double>(reals[i])));
+        accuracy.max_error =
+            std::max(accuracy.max_error, std::fabs(static_cast<double>(values[i]) - static_cast<double>(reals[i])));
       return;
     }
     size_t same = 0;
     for (size_t i = 0; i < values.size(); ++i) same += static_cast<double>(values[i]) == integer_at(expected, i);
-    accuracy.equal = accuracy.equal.value_or(0) + (values.empty() ? 1.0 : static_cast<double>(same) / static_cast<double>(values.size()));
+    accuracy.equal = accuracy.equal.value_or(0) +
+                     (values.empty() ? 1.0 : static_cast<double>(same) / static_cast<double>(values.size()));
   }
 
   static double integer_at(const Tensor& tensor, size_t i) {
-    return tensor.dtype == DType::Bool ? static_cast<double>(tensor.as<bool>()[i]) : static_cast<double>(tensor.as<int64_t>()[i]);
+    return tensor.dtype == DType::Bool ? static_cast<double>(tensor.as<bool>()[i])
+                                       : static_cast<double>(tensor.as<int64_t>()[i]);
   }
 
   static Tensor real_tensor(const RunTensor& output, const PortSummary& port) {
@@ -217,7 +238,8 @@ class Prover {
                     : output.dtype == "int32" ? static_cast<double>(load<int32_t>(output.data.data() + 4 * i))
                     : output.dtype == "int64" ? static_cast<double>(load<int64_t>(output.data.data() + 8 * i))
                                               : 0.0;
-      values[i] = static_cast<float>((code - static_cast<double>(port.zero_point.value_or(0))) * port.scale.value_or(1.0));
+      values[i] =
+          static_cast<float>((code - static_cast<double>(port.zero_point.value_or(0))) * port.scale.value_or(1.0));
     }
     return tensor;
   }

@@ -1,5 +1,5 @@
-// Proof of a compile: the finished file is run on the stock runtime with the NPU in software and compared, bit for bit, with the TOSA
-// interpreter on what crossed each region's border, and with the float model.
+// Proof of a compile: the finished file is run on the stock runtime with the NPU in software and compared, bit for bit,
+// with the TOSA interpreter on what crossed each region's border, and with the float model.
 #pragma once
 
 #include <span>
@@ -17,10 +17,10 @@ struct Proof {
   std::vector<const tosa::Program*> regions;  // as they were compiled, in the order of the file's delegates
   const Graph* source = nullptr;              // for inputs when there are no samples
   const Pipeline* pipeline = nullptr;
-  std::span<const PortSummary> inputs;        // of the program
+  std::span<const PortSummary> inputs;  // of the program
   std::span<const PortSummary> outputs;
-  int64_t macs = 0;                           // of one run: large programs are run on fewer samples
-  std::string bundle;                         // folder for what reproduces a difference
+  int64_t macs = 0;    // of one run: large programs are run on fewer samples
+  std::string bundle;  // folder for what reproduces a difference
 };
 
 // A difference is an Error that names the first layer with other numbers and the bundle.

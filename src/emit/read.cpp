@@ -32,7 +32,8 @@ constexpr ScalarName kScalars[] = {{0, "uint8", 1},  {1, "int8", 1},      {2, "i
                                    {11, "bool", 1},  {15, "bfloat16", 2}, {27, "uint16", 2}, {28, "uint32", 4},
                                    {29, "uint64", 8}};
 
-// An element of a vector of numbers. The verifier does not check that wide ones are aligned, so they are not read in place.
+// An element of a vector of numbers. The verifier does not check that wide ones are aligned, so they are not read in
+// place.
 template <typename T>
 T number_at(const flat::Vector<T>* vector, size_t index) {
   return load<T>(reinterpret_cast<const std::byte*>(vector->Data()) + index * sizeof(T));

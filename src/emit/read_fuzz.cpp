@@ -1,4 +1,5 @@
-// read_pte on arbitrary bytes. Seeds: any .pte; without one the fuzzer starts from a header that passes the first check.
+// read_pte on arbitrary bytes. Seeds: any .pte; without one the fuzzer starts from a header that passes the first
+// check.
 #include <cstdint>
 
 #include "emit/emit.h"

@@ -84,7 +84,8 @@ std::string Archive::find_root() const {
       malformed("This file was saved by torch 2.7 or older. Please {}.", kSaveAgain);
     if (base_name(entry.name) == "data.pkl")
       malformed(
-          "This zip was written by torch.save or TorchScript; it holds no exported program. Use torch.export.export and "
+          "This zip was written by torch.save or TorchScript; it holds no exported program. Use torch.export.export "
+          "and "
           "torch.export.save.");
   }
   malformed("This zip holds no exported program (it has no archive_format entry). Use torch.export.save to make one.");

@@ -18,18 +18,18 @@ struct Results {
 };
 
 enum class RowKind : uint8_t {
-  Value,            // fresh results
-  View,             // the results are views of the first argument
-  ViewIfContiguous, // PyTorch copies only when it has to
-  Drop,             // an assertion or a hint: nothing remains
-  Number,           // gives a Python number, known at import
+  Value,             // fresh results
+  View,              // the results are views of the first argument
+  ViewIfContiguous,  // PyTorch copies only when it has to
+  Drop,              // an assertion or a hint: nothing remains
+  Number,            // gives a Python number, known at import
 };
 
 struct Row {
-  std::string_view name;           // "aten.add.Tensor"
-  std::string_view schema;         // "self, other, *, alpha=1": names, order and defaults as in PyTorch
+  std::string_view name;              // "aten.add.Tensor"
+  std::string_view schema;            // "self, other, *, alpha=1": names, order and defaults as in PyTorch
   Results (*build)(Call&) = nullptr;  // null: stays opaque
-  std::string_view detail = {};    // for rows that share a builder
+  std::string_view detail = {};       // for rows that share a builder
   RowKind kind = RowKind::Value;
 };
 
@@ -52,7 +52,7 @@ std::span<const Row> host_rows();
 struct Found {
   const Row* row = nullptr;  // null: unknown
   bool in_place = false;
-  bool copy = false;         // the copying form of a view
+  bool copy = false;  // the copying form of a view
 };
 Found find_row(std::string_view target);
 

@@ -29,14 +29,16 @@ ValueId in_two_steps(Call& c, ValueId x, Op op, const Attrs& attrs) {
   const int64_t rows = c.shape(y)[2], columns = c.shape(y)[3];
   y = c.reshape(y, {in[0], in[1], in[2], rows * columns});
   if (attrs.find(Key::Size)) depth.set(Key::Size, Ints{std::get<Ints>(*attrs.find(Key::Size))[0], rows * columns});
-  if (attrs.find(Key::Divisor) && std::get<int64_t>(*attrs.find(Key::Divisor)) != 0) depth.set(Key::Divisor, int64_t{1});
+  if (attrs.find(Key::Divisor) && std::get<int64_t>(*attrs.find(Key::Divisor)) != 0)
+    depth.set(Key::Divisor, int64_t{1});
   y = c.make(op, {y}, depth);
   return c.reshape(y, {in[0], in[1], c.shape(y)[2], rows, columns});
 }
 
 template <size_t n>
 ValueId pooled(Call& c, Op op, const Attrs& attrs) {
-  return batched(c, c.tensor(0), n, [&](ValueId x) { return n == 3 ? in_two_steps(c, x, op, attrs) : c.make(op, {x}, attrs); });
+  return batched(c, c.tensor(0), n,
+                 [&](ValueId x) { return n == 3 ? in_two_steps(c, x, op, attrs) : c.make(op, {x}, attrs); });
 }
 
 template <size_t n>

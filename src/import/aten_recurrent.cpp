@@ -160,14 +160,10 @@ constexpr std::string_view kNetwork =
 constexpr std::string_view kCell = "input, hx, w_ih, w_hh, b_ih=None, b_hh=None";
 
 constexpr Row kRows[] = {
-    {"aten.lstm.input", kNetwork, lstm, "lstm"},
-    {"aten.gru.input", kNetwork, recurrent, "gru"},
-    {"aten.rnn_tanh.input", kNetwork, recurrent, "tanh"},
-    {"aten.rnn_relu.input", kNetwork, recurrent, "relu"},
-    {"aten.lstm_cell.default", kCell, lstm_cell, "lstm"},
-    {"aten.gru_cell.default", kCell, cell, "gru"},
-    {"aten.rnn_tanh_cell.default", kCell, cell, "tanh"},
-    {"aten.rnn_relu_cell.default", kCell, cell, "relu"},
+    {"aten.lstm.input", kNetwork, lstm, "lstm"},          {"aten.gru.input", kNetwork, recurrent, "gru"},
+    {"aten.rnn_tanh.input", kNetwork, recurrent, "tanh"}, {"aten.rnn_relu.input", kNetwork, recurrent, "relu"},
+    {"aten.lstm_cell.default", kCell, lstm_cell, "lstm"}, {"aten.gru_cell.default", kCell, cell, "gru"},
+    {"aten.rnn_tanh_cell.default", kCell, cell, "tanh"},  {"aten.rnn_relu_cell.default", kCell, cell, "relu"},
 };
 
 }  // namespace

@@ -38,26 +38,26 @@ class Call : public Emitter {
 
   Scope& scope;
   const Row* row = nullptr;
-  std::vector<std::string_view> names;         // of the arguments
-  std::vector<ArgValue> args;                  // in the schema's order, defaults filled in
-  std::vector<Type> results;                   // as the file declares them
-  std::vector<bool> wanted;                    // false for results the file marks as unused
+  std::vector<std::string_view> names;  // of the arguments
+  std::vector<ArgValue> args;           // in the schema's order, defaults filled in
+  std::vector<Type> results;            // as the file declares them
+  std::vector<bool> wanted;             // false for results the file marks as unused
 
   bool none(size_t index) const;
-  ValueId tensor(size_t index);                // the value as it stands now
+  ValueId tensor(size_t index);  // the value as it stands now
   ValueId tensor_or_none(size_t index);
   std::vector<ValueId> tensors(size_t index);  // kNone where the list has None
   int64_t integer(size_t index) const;
   int64_t integer(size_t index, int64_t if_none) const { return none(index) ? if_none : integer(index); }
-  double real(size_t index) const;             // integers and flags count too
+  double real(size_t index) const;  // integers and flags count too
   std::optional<double> real_or_none(size_t index) const;
   bool flag(size_t index) const;
   std::string_view text(size_t index) const;
-  Ints ints(size_t index) const;               // a single integer counts as a list of one
-  Ints ints(size_t index, size_t count) const; // one value stands for all
+  Ints ints(size_t index) const;                // a single integer counts as a list of one
+  Ints ints(size_t index, size_t count) const;  // one value stands for all
   Doubles reals(size_t index) const;
   DType dtype_arg(size_t index, DType if_none) const;
-  bool is_number(size_t index) const;          // a number, not a tensor
+  bool is_number(size_t index) const;  // a number, not a tensor
   // A number or tensor as an operand of type `as`; numbers become constants of rank 0.
   ValueId operand(size_t index, DType as);
   int64_t axis(size_t index, int rank) const;  // normalised; rank 0 counts as 1
@@ -66,7 +66,7 @@ class Call : public Emitter {
   const StoredTensor* constant_arg(size_t index) const;
   // The exporter's strides say that the argument is row-major.
   bool contiguous(size_t index) const;
-  std::string_view detail() const;             // the row's
+  std::string_view detail() const;  // the row's
   const Type& result(size_t index = 0) const;
   bool wants(size_t index) const { return index < wanted.size() && wanted[index]; }
 };

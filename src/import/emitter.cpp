@@ -58,7 +58,7 @@ uint16_t to_half(float value) {
   if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
   float magnitude = std::fabs(value);
   if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00);  // rounds beyond the largest half, 65504
-  if (magnitude < 0x1p-14f)                                                 // subnormal: steps of 2^-24
+  if (magnitude < 0x1p-14f)                                                // subnormal: steps of 2^-24
     return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24f)));
   auto rounded = std::bit_cast<uint32_t>(magnitude);
   rounded += 0xfff + ((rounded >> 13) & 1);
@@ -296,8 +296,6 @@ ValueId Emitter::unsqueeze(ValueId x, int64_t axis) {
   return reshape(x, std::move(wider));
 }
 
-ValueId Emitter::linear(ValueId x, ValueId weight, ValueId bias) {
-  return make(Op::Linear, {x, weight, bias});
-}
+ValueId Emitter::linear(ValueId x, ValueId weight, ValueId bias) { return make(Op::Linear, {x, weight, bias}); }
 
 }  // namespace swoop

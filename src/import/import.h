@@ -38,9 +38,9 @@ Result<Graph> import_pt2(Bytes file, const ImportOptions& options = {}, std::vec
 
 // The rows of the ATen table, for `swoop ops` and for the test that compares them with torch.
 struct AtenOperator {
-  std::string_view name;      // "aten.conv2d.default"
-  std::string_view schema;    // "input, weight, bias=None, stride=1, ..."
-  bool opaque = false;        // known, but no core operator says it: stays a host kernel
+  std::string_view name;    // "aten.conv2d.default"
+  std::string_view schema;  // "input, weight, bias=None, stride=1, ..."
+  bool opaque = false;      // known, but no core operator says it: stays a host kernel
 };
 std::vector<AtenOperator> aten_operators();
 

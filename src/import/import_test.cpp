@@ -25,10 +25,10 @@ std::string sentence(const Pt2Program& program, ImportOptions options = {}) {
 }
 
 // The error says so, and nothing else happened.
-#define EXPECT_SAYS(program, words)                                                  \
-  do {                                                                               \
-    std::string said = sentence(program);                                            \
-    EXPECT_NE(said.find(words), std::string::npos) << "it says: " << said;           \
+#define EXPECT_SAYS(program, words)                                        \
+  do {                                                                     \
+    std::string said = sentence(program);                                  \
+    EXPECT_NE(said.find(words), std::string::npos) << "it says: " << said; \
   } while (false)
 
 TEST(Import, reads_a_program) {

@@ -279,7 +279,8 @@ void GraphImporter::fill_arguments(Call& call, const Fields& node, const Program
     std::string_view name = as_text(member(input, "name"), "name");
     size_t index = position;
     if (index >= params.size() || params[index].name != name)
-      for (index = 0; index < params.size() && params[index].name != name; ++index) {}
+      for (index = 0; index < params.size() && params[index].name != name; ++index) {
+      }
     if (index == params.size() && known.found.in_place && position == 0)
       index = 0;  // dropout(input, ...) but dropout_(self, ...)
     if (index == params.size()) unsupported("its argument `{}` is newer than this program", name);

@@ -71,7 +71,7 @@ class GraphImporter {
     std::vector<std::string_view> names;
     std::vector<bool> tensors;      // false: a number
     std::vector<TensorMeta> metas;  // of the tensors
-    bool list = false;          // one result that is a list, not several results
+    bool list = false;              // one result that is a list, not several results
   };
 
   void load_metas();

@@ -10,8 +10,8 @@ namespace swoop {
 
 namespace {
 
-constexpr size_t kMaxRank = 64;                           // PyTorch's own limit
-constexpr int64_t kMaxElements = int64_t{1} << 40;        // no model that anyone runs has an array of more
+constexpr size_t kMaxRank = 64;                     // PyTorch's own limit
+constexpr int64_t kMaxElements = int64_t{1} << 40;  // no model that anyone runs has an array of more
 
 // Calls found(name) for each Symbol('name', ...) of a sympy expression.
 template <typename Found>

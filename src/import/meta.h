@@ -32,7 +32,7 @@ class Symbols {
 
 struct TensorMeta {
   Type type;
-  Ints strides;            // in elements; empty when the file has none
+  Ints strides;  // in elements; empty when the file has none
   int64_t offset = 0;
 
   bool contiguous() const;  // row-major

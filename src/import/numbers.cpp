@@ -1,6 +1,6 @@
 // Arithmetic on sizes and other Python numbers. With static shapes every operand is known, so nothing of it remains.
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 
 #include "import/importer.h"
 

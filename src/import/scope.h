@@ -19,21 +19,21 @@ namespace swoop {
 struct TensorStorage {
   enum class Origin : uint8_t { Local, UserInput, Weight, State };
   Origin origin = Origin::Local;
-  ValueId value = kNone;           // kNone: a weight nobody has read yet
-  uint32_t version = 0;            // counts the writes
-  std::string name;                // of inputs and weights
+  ValueId value = kNone;  // kNone: a weight nobody has read yet
+  uint32_t version = 0;   // counts the writes
+  std::string name;       // of inputs and weights
   const StoredTensor* constant = nullptr;
-  bool baked = false;              // copied into a body: must not change any more
+  bool baked = false;  // copied into a body: must not change any more
 };
 
 using Number = std::variant<bool, int64_t, double, std::string>;
 
 struct Binding {
-  std::optional<Number> number;    // a size or other Python number; no storage then
-  bool absent = false;             // a None
+  std::optional<Number> number;  // a size or other Python number; no storage then
+  bool absent = false;           // a None
   uint32_t storage = kNone;
-  std::vector<NodeId> path;        // the movement nodes from the storage's value to this view
-  ValueId value = kNone;           // of `version`
+  std::vector<NodeId> path;  // the movement nodes from the storage's value to this view
+  ValueId value = kNone;     // of `version`
   uint32_t version = 0;
   bool contiguous = true;
 };

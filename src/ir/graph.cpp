@@ -141,8 +141,8 @@ ValueId Graph::add_constant(Type type, Bytes data, std::string constant_name) {
 
 Bytes Graph::store(Buffer bytes) { return storage_.emplace_back(std::move(bytes)); }
 
-Node& Graph::add_node(Op op, std::vector<ValueId> inputs, std::vector<Type> types, Attrs attrs, LocId loc, std::string node_name,
-                      NodeId before) {
+Node& Graph::add_node(Op op, std::vector<ValueId> inputs, std::vector<Type> types, Attrs attrs, LocId loc,
+                      std::string node_name, NodeId before) {
   auto id = static_cast<NodeId>(nodes_.size());
   Node& node = nodes_.emplace_back();
   node.op = op;
@@ -175,7 +175,8 @@ void Graph::mark_origins(std::string_view prefix) {
   for (Value& value : values_)
     if (!value.constant) value.origin = Origin{fmt::format("{}{}", prefix, value.name), {}};
   for (Node& node : nodes_)
-    for (size_t i = 0; i < node.bodies.size(); ++i) node.bodies[i]->mark_origins(fmt::format("{}{}:{}/", prefix, node.name, i));
+    for (size_t i = 0; i < node.bodies.size(); ++i)
+      node.bodies[i]->mark_origins(fmt::format("{}{}:{}/", prefix, node.name, i));
 }
 
 void Graph::add_output(ValueId value, Port port) {
@@ -185,7 +186,8 @@ void Graph::add_output(ValueId value, Port port) {
 }
 
 LocId Graph::intern(const Loc& loc) {
-  std::string key = fmt::format("{}\x1f{}\x1f{}\x1f{}\x1f{}", loc.file, loc.line, loc.module_path, loc.module_type, loc.code);
+  std::string key =
+      fmt::format("{}\x1f{}\x1f{}\x1f{}\x1f{}", loc.file, loc.line, loc.module_path, loc.module_type, loc.code);
   auto [entry, fresh] = loc_ids_.try_emplace(std::move(key), static_cast<LocId>(locs_.size()));
   if (fresh) locs_.push_back(loc);
   return entry->second;
@@ -269,7 +271,8 @@ size_t Graph::erase_dead() {
   for (NodeId id = last_; id != kNone;) {
     Node& node = nodes_[id];
     NodeId previous = node.prev;
-    bool used = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !values_[v].uses.empty(); });
+    bool used =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !values_[v].uses.empty(); });
     if (!used && !node.outputs.empty()) {
       erase(id);
       ++erased;

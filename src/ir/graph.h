@@ -1,5 +1,6 @@
-// The graph: plain structs, 32-bit ids, nodes in a linked order that is always topological. Use lists are kept by Graph alone.
-// References to nodes and values stay valid while the graph grows. Bodies of control flow are graphs inside their node, closed over nothing.
+// The graph: plain structs, 32-bit ids, nodes in a linked order that is always topological. Use lists are kept by Graph
+// alone. References to nodes and values stay valid while the graph grows. Bodies of control flow are graphs inside
+// their node, closed over nothing.
 #pragma once
 
 #include <array>
@@ -68,7 +69,7 @@ constexpr uint32_t kNone = ~uint32_t{0};
 
 // Where a node came from in the user's Python.
 struct Loc {
-  std::string file;         // "net.py"; empty when unknown
+  std::string file;  // "net.py"; empty when unknown
   int line = 0;
   std::string code;         // the source line itself
   std::string module_path;  // "encoder.block1"
@@ -84,26 +85,27 @@ struct Use {
   bool operator==(const Use&) const = default;
 };
 
-// Which value of the model, as it was read, a value holds, and how its elements were moved since: by these reshapes and transposes.
+// Which value of the model, as it was read, a value holds, and how its elements were moved since: by these reshapes and
+// transposes.
 struct Origin {
   struct Move {
-    Op op = Op::Reshape;       // Reshape or Transpose
-    Ints to;                   // its shape or perm
+    Op op = Op::Reshape;  // Reshape or Transpose
+    Ints to;              // its shape or perm
     bool operator==(const Move&) const = default;
   };
   std::string name;
-  std::vector<Move> moves;     // in order, from the model's value to this one
+  std::vector<Move> moves;  // in order, from the model's value to this one
   bool operator==(const Origin&) const = default;
 };
 
 struct Value {
   Type type;
-  std::string name;          // unique in its graph
+  std::string name;              // unique in its graph
   std::optional<Origin> origin;  // absent: made by a rewrite, and nothing of the model's own
-  NodeId producer = kNone;   // kNone: a graph input or a constant
-  uint32_t index = 0;        // which result of the producer
+  NodeId producer = kNone;       // kNone: a graph input or a constant
+  uint32_t index = 0;            // which result of the producer
   bool constant = false;
-  Bytes data;                // of constants: row-major, in the mapped file or in the graph's own storage
+  Bytes data;  // of constants: row-major, in the mapped file or in the graph's own storage
   std::vector<Use> uses;
 };
 
@@ -112,13 +114,13 @@ class Graph;
 struct Node {
   Op op = Op::Opaque;
   NodeId id = kNone;
-  std::vector<ValueId> inputs;   // kNone where an optional input is absent
+  std::vector<ValueId> inputs;  // kNone where an optional input is absent
   std::vector<ValueId> outputs;
   Attrs attrs;
   LocId loc = kNone;
-  std::string name;              // the exported node it came from
+  std::string name;  // the exported node it came from
   std::vector<std::unique_ptr<Graph>> bodies;
-  NodeId prev = kNone;           // execution order
+  NodeId prev = kNone;  // execution order
   NodeId next = kNone;
   bool alive = true;
 
@@ -135,8 +137,8 @@ struct Node {
   const Doubles& doubles(Key key) const;
 };
 
-// An opaque node with this target stands for a region of the NPU; attribute region is its number, its operands and results are the
-// region's arguments in order.
+// An opaque node with this target stands for a region of the NPU; attribute region is its number, its operands and
+// results are the region's arguments in order.
 constexpr std::string_view kRegionTarget = "swoop::npu";
 
 // What the caller of the program sees of an input or output.
@@ -161,7 +163,7 @@ class Graph {
   Graph& operator=(Graph&&) = default;
 
   std::string name = "main";
-  std::string in_spec;   // PyTorch's pytree strings, stored unchanged in the .pte
+  std::string in_spec;  // PyTorch's pytree strings, stored unchanged in the .pte
   std::string out_spec;
 
   // -- building
@@ -182,8 +184,9 @@ class Graph {
   void set_output(size_t index, ValueId value);
   void replace_all_uses(ValueId from, ValueId to);
   void move_before(NodeId node, NodeId before);
-  void erase(NodeId node);           // its results must have no uses left
-  size_t erase_dead();               // nodes without used results (control flow and opaque nodes included), and unused constants' uses
+  void erase(NodeId node);  // its results must have no uses left
+  size_t
+  erase_dead();  // nodes without used results (control flow and opaque nodes included), and unused constants' uses
 
   // -- reading
   Node& node(NodeId id) { return nodes_[id]; }
@@ -201,16 +204,19 @@ class Graph {
   const std::vector<ValueId>& outputs() const { return outputs_; }
   const Port& input_port(size_t index) const { return input_ports_[index]; }
   const Port& output_port(size_t index) const { return output_ports_[index]; }
-  const Node* producer(ValueId id) const;                 // null for inputs and constants
+  const Node* producer(ValueId id) const;  // null for inputs and constants
   Node* producer(ValueId id);
   const Loc* loc(LocId id) const { return id == kNone ? nullptr : &locs_[id]; }
   bool is_output(ValueId id) const;
   std::string unique_name(std::string_view stem);
-  void rename(ValueId value, std::string_view name);      // keeps names unique: a taken name gets a number
-  // Every value becomes its own origin; in bodies of control flow behind the name of the node ("cond:0/relu"). Not part of the text form.
+  void rename(ValueId value, std::string_view name);  // keeps names unique: a taken name gets a number
+  // Every value becomes its own origin; in bodies of control flow behind the name of the node ("cond:0/relu"). Not part
+  // of the text form.
   void mark_origins(std::string_view prefix = {});
 
-  bool has_bodies() const { return op_count(Op::Cond) + op_count(Op::While) + op_count(Op::Map) + op_count(Op::Scan) > 0; }
+  bool has_bodies() const {
+    return op_count(Op::Cond) + op_count(Op::While) + op_count(Op::Map) + op_count(Op::Scan) > 0;
+  }
 
   // The nodes in execution order; safe against erasing the node being visited.
   std::vector<NodeId> order() const;

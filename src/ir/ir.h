@@ -12,16 +12,17 @@
 namespace swoop {
 
 struct TextOptions {
-  bool constant_data = false;  // false: constants show type and hash; true: their bytes too, so that parsing gives the same graph
-  bool locations = false;      // the Python source line of each node
+  bool constant_data =
+      false;  // false: constants show type and hash; true: their bytes too, so that parsing gives the same graph
+  bool locations = false;  // the Python source line of each node
 };
 
 // The text form: deterministic, values by name, attributes sorted. parse(print(g, {true, true})) is the same graph.
 std::string print(const Graph& graph, TextOptions options = {});
 Result<Graph> parse(std::string_view text);
 
-// The first structural fault, in words: ids in range, uses consistent, order topological, names unique, constants' sizes right,
-// quantization parameters sane, bodies too. Null when there is none.
+// The first structural fault, in words: ids in range, uses consistent, order topological, names unique, constants'
+// sizes right, quantization parameters sane, bodies too. Null when there is none.
 std::optional<std::string> verify(const Graph& graph);
 
 // True when both print the same text with data and locations.

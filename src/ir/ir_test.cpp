@@ -5,7 +5,8 @@
 namespace swoop {
 namespace {
 
-constexpr std::string_view kText = R"text(graph "net" (%x: f32[1,3,4,4] as "x", %h: i8[2] q(0.5, -3) state "h" = x"0102")
+constexpr std::string_view kText =
+    R"text(graph "net" (%x: f32[1,3,4,4] as "x", %h: i8[2] q(0.5, -3) state "h" = x"0102")
   %w = const i8[2,3,1,1] q(axis=0, [0.5,0.25], [0,0], -127..127) = x"010203040506"
   %q = quantize %x : i8[1,3,4,4] q(0.1, 4)
   %c = conv %q, %w, _ act_min=0.0 dilation=[1,1] groups=1 padding=[0,0,0,0] stride=[1,1] : i8[1,2,4,4] q(0.2, -128) @ "net.py":31 "y = self.conv(x)" "block.conv" "Conv2d" name "conv2d"
@@ -30,7 +31,8 @@ TEST(Text, prints_back_what_it_parsed) {
 }
 
 TEST(Text, every_prefix_is_an_error_and_not_a_crash) {
-  for (size_t length = 0; length < kText.rfind("return"); ++length) EXPECT_FALSE(parse(kText.substr(0, length))) << length;
+  for (size_t length = 0; length < kText.rfind("return"); ++length)
+    EXPECT_FALSE(parse(kText.substr(0, length))) << length;
 }
 
 TEST(Text, names_the_line_of_a_fault) {
@@ -48,7 +50,8 @@ TEST(Text, refuses_a_value_used_before_its_definition) {
 TEST(Graph, replaces_uses_in_nodes_and_outputs) {
   Graph graph;
   ValueId x = graph.add_input({DType::F32, {2}, {}}, "x");
-  ValueId a = graph.add_node(Op::Unary, {x}, {{DType::F32, {2}, {}}}, {{Key::Fn, std::string("abs")}}, kNone, "a").outputs[0];
+  ValueId a =
+      graph.add_node(Op::Unary, {x}, {{DType::F32, {2}, {}}}, {{Key::Fn, std::string("abs")}}, kNone, "a").outputs[0];
   ValueId b = graph.add_node(Op::Add, {a, a}, {{DType::F32, {2}, {}}}, {}, kNone, "b").outputs[0];
   graph.add_output(a);
   graph.add_output(b);

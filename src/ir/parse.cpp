@@ -136,7 +136,8 @@ class Parser {
     std::string_view digits = number_text();
     int64_t value = 0;
     auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (code != std::errc() || end != digits.data() + digits.size() || digits.empty()) fail(fmt::format("'{}' is not an integer", digits));
+    if (code != std::errc() || end != digits.data() + digits.size() || digits.empty())
+      fail(fmt::format("'{}' is not an integer", digits));
     return value;
   }
 
@@ -144,7 +145,8 @@ class Parser {
     std::string_view digits = number_text();
     double value = 0;
     auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (code != std::errc() || end != digits.data() + digits.size() || digits.empty()) fail(fmt::format("'{}' is not a number", digits));
+    if (code != std::errc() || end != digits.data() + digits.size() || digits.empty())
+      fail(fmt::format("'{}' is not a number", digits));
     return value;
   }
 
@@ -158,8 +160,12 @@ class Parser {
     expect(']');
     return items;
   }
-  Ints int_list() { return list<int64_t>([this] { return integer(); }); }
-  Doubles real_list() { return list<double>([this] { return real(); }); }
+  Ints int_list() {
+    return list<int64_t>([this] { return integer(); });
+  }
+  Doubles real_list() {
+    return list<double>([this] { return real(); });
+  }
 
   Type type() {
     Type result;
@@ -300,7 +306,8 @@ class Parser {
         Port input_port = port();
         if (accept('=')) input_port.initial = graph.store(hex_data());
         if (!ok()) return graph;
-        if (!scope.emplace(name, graph.add_input(input_type, name, input_port)).second) fail(fmt::format("%{} is defined twice", name));
+        if (!scope.emplace(name, graph.add_input(input_type, name, input_port)).second)
+          fail(fmt::format("%{} is defined twice", name));
       } while (ok() && accept(','));
       expect(')');
     }
@@ -354,7 +361,8 @@ class Parser {
     if (!ok()) return;
     Node& node = graph.add_node(*op, std::move(inputs), std::move(types), std::move(attrs), loc, name);
     for (size_t i = 0; i < results.size(); ++i) {
-      if (!scope.emplace(results[i], node.outputs[i]).second) return fail(fmt::format("%{} is defined twice", results[i]));
+      if (!scope.emplace(results[i], node.outputs[i]).second)
+        return fail(fmt::format("%{} is defined twice", results[i]));
       graph.rename(node.outputs[i], results[i]);
     }
     while (accept('{')) {
@@ -363,14 +371,16 @@ class Parser {
     }
   }
 
-  void constant(Graph& graph, std::unordered_map<std::string, ValueId>& scope, const std::vector<std::string>& results) {
+  void constant(Graph& graph, std::unordered_map<std::string, ValueId>& scope,
+                const std::vector<std::string>& results) {
     Type constant_type = type();
     Buffer data;
     expect('=');
     if (!ok()) return;
     data = accept_word("fill") ? fill_data(constant_type) : hex_data();
     size_t expected = static_cast<size_t>(element_count(constant_type.shape)) * byte_size(constant_type.dtype);
-    if (results.size() != 1 || data.size() != expected) return fail("a constant needs one name and as many bytes as its type has");
+    if (results.size() != 1 || data.size() != expected)
+      return fail("a constant needs one name and as many bytes as its type has");
     ValueId id = graph.add_constant(constant_type, graph.store(std::move(data)), results[0]);
     if (!scope.emplace(results[0], id).second) fail(fmt::format("%{} is defined twice", results[0]));
   }

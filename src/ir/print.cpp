@@ -56,14 +56,17 @@ struct AttrText {
 
 class Printer {
  public:
-  Printer(const Graph& graph, TextOptions options, int depth) : graph_(graph), options_(options), indent_(2 * depth, ' ') {}
+  Printer(const Graph& graph, TextOptions options, int depth)
+      : graph_(graph), options_(options), indent_(2 * depth, ' ') {}
 
   std::string run() {
     out_ += fmt::format("{}graph {} (", indent_, quoted(graph_.name));
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       ValueId input = graph_.inputs()[i];
-      out_ += fmt::format("{}{}: {}{}", i ? ", " : "", ref(input), to_text(graph_.type(input)), port(graph_.input_port(i)));
-      if (options_.constant_data && !graph_.input_port(i).initial.empty()) out_ += " = " + hex(graph_.input_port(i).initial);
+      out_ +=
+          fmt::format("{}{}: {}{}", i ? ", " : "", ref(input), to_text(graph_.type(input)), port(graph_.input_port(i)));
+      if (options_.constant_data && !graph_.input_port(i).initial.empty())
+        out_ += " = " + hex(graph_.input_port(i).initial);
     }
     out_ += ")";
     if (options_.locations && !(graph_.in_spec.empty() && graph_.out_spec.empty()))
@@ -121,17 +124,19 @@ class Printer {
     for (size_t i = 0; i < node.outputs.size(); ++i) out_ += (i ? ", " : "") + ref(node.outputs[i]);
     out_ += fmt::format("{}{}", node.outputs.empty() ? "" : " = ", name_of(node.op));
     for (size_t i = 0; i < node.inputs.size(); ++i) out_ += (i ? ", " : " ") + ref(node.inputs[i]);
-    for (const auto& [key, value] : node.attrs) out_ += fmt::format(" {}={}", name_of(key), std::visit(AttrText{}, value));
+    for (const auto& [key, value] : node.attrs)
+      out_ += fmt::format(" {}={}", name_of(key), std::visit(AttrText{}, value));
     out_ += " :";
     for (size_t i = 0; i < node.outputs.size(); ++i) out_ += (i ? ", " : " ") + to_text(graph_.type(node.outputs[i]));
     if (options_.locations) {
       if (const Loc* loc = graph_.loc(node.loc))
-        out_ += fmt::format(" @ {}:{} {} {} {}", quoted(loc->file), loc->line, quoted(loc->code), quoted(loc->module_path),
-                            quoted(loc->module_type));
+        out_ += fmt::format(" @ {}:{} {} {} {}", quoted(loc->file), loc->line, quoted(loc->code),
+                            quoted(loc->module_path), quoted(loc->module_type));
       out_ += fmt::format(" name {}", quoted(node.name));
     }
     for (const auto& body : node.bodies)
-      out_ += fmt::format(" {{\n{}{}  }}", Printer(*body, options_, static_cast<int>(indent_.size() / 2) + 2).run(), indent_);
+      out_ += fmt::format(" {{\n{}{}  }}", Printer(*body, options_, static_cast<int>(indent_.size() / 2) + 2).run(),
+                          indent_);
     out_ += "\n";
   }
 

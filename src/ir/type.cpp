@@ -88,7 +88,8 @@ std::string to_text(const Type& type) {
   if (!type.quant) return text;
   const Quant& quant = *type.quant;
   if (quant.per_channel())
-    text += fmt::format(" q(axis={}, [{}], [{}]", quant.axis, fmt::join(quant.scale, ","), fmt::join(quant.zero_point, ","));
+    text += fmt::format(" q(axis={}, [{}], [{}]", quant.axis, fmt::join(quant.scale, ","),
+                        fmt::join(quant.zero_point, ","));
   else
     text += fmt::format(" q({}, {}", quant.scale[0], quant.zero_point[0]);
   if (quant.qmin != dtype_min(type.dtype) || quant.qmax != dtype_max(type.dtype))

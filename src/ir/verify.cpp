@@ -20,13 +20,15 @@ std::optional<std::string> check_type(const Type& type) {
     if (quant.axis >= type.rank()) return "has its quantization axis outside its rank";
     channels = static_cast<size_t>(type.shape[static_cast<size_t>(quant.axis)]);
   }
-  if (quant.scale.size() != channels || quant.zero_point.size() != channels) return "has a wrong number of scales or zero points";
+  if (quant.scale.size() != channels || quant.zero_point.size() != channels)
+    return "has a wrong number of scales or zero points";
   for (double scale : quant.scale)
     if (!(scale > 0) || !std::isfinite(scale)) return "has a scale that is not a positive number";
   if (quant.qmin > quant.qmax || quant.qmin < dtype_min(type.dtype) || quant.qmax > dtype_max(type.dtype))
     return "has a code range outside its element type";
   for (int64_t zero_point : quant.zero_point)
-    if (zero_point < dtype_min(type.dtype) || zero_point > dtype_max(type.dtype)) return "has a zero point outside its element type";
+    if (zero_point < dtype_min(type.dtype) || zero_point > dtype_max(type.dtype))
+      return "has a zero point outside its element type";
   return std::nullopt;
 }
 
@@ -37,7 +39,8 @@ class Verifier {
   std::optional<std::string> run() {
     std::unordered_set<std::string_view> names;
     for (ValueId id : graph_.inputs()) define(id, names);
-    for (NodeId id = graph_.first(); id != kNone && fault_.empty(); id = graph_.node(id).next) node(graph_.node(id), names);
+    for (NodeId id = graph_.first(); id != kNone && fault_.empty(); id = graph_.node(id).next)
+      node(graph_.node(id), names);
     for (size_t i = 0; i < graph_.outputs().size() && fault_.empty(); ++i)
       use(graph_.outputs()[i], {kNone, static_cast<uint32_t>(i)}, names, "the graph's output list");
     if (fault_.empty()) return std::nullopt;
@@ -52,9 +55,10 @@ class Verifier {
     if (!names.insert(value.name).second) return fail(value.name, "is a name that occurs twice");
     if (std::optional<std::string> fault = check_type(value.type)) return fail(value.name, *fault);
     for (const Use& user : value.uses) {
-      bool listed = user.node == kNone ? user.index < graph_.outputs().size() && graph_.outputs()[user.index] == id
-                                       : graph_.node(user.node).alive && user.index < graph_.node(user.node).inputs.size() &&
-                                             graph_.node(user.node).inputs[user.index] == id;
+      bool listed = user.node == kNone
+                        ? user.index < graph_.outputs().size() && graph_.outputs()[user.index] == id
+                        : graph_.node(user.node).alive && user.index < graph_.node(user.node).inputs.size() &&
+                              graph_.node(user.node).inputs[user.index] == id;
       if (!listed) return fail(value.name, "lists a use that does not exist");
     }
   }
@@ -66,7 +70,8 @@ class Verifier {
       define(id, names);
       size_t expected_size = static_cast<size_t>(element_count(value.type.shape)) * byte_size(value.type.dtype);
       if (value.data.size() != expected_size)
-        return fail(value.name, fmt::format("is a constant with {} bytes where {} are needed", value.data.size(), expected_size));
+        return fail(value.name,
+                    fmt::format("is a constant with {} bytes where {} are needed", value.data.size(), expected_size));
     }
     if (!defined_[id]) return fail(value.name, fmt::format("is used by {} before it is computed", where));
     if (value.uses.size() > 64) return;  // long lists are checked from the other side in define()

@@ -4,7 +4,8 @@
 
 namespace swoop {
 
-// A float input that is only quantized, always the same way, becomes the quantized value itself; a dequantized output likewise.
+// A float input that is only quantized, always the same way, becomes the quantized value itself; a dequantized output
+// likewise.
 void use_integer_ports(Graph& graph) {
   for (ValueId input : graph.inputs()) {
     const std::vector<Use> uses = graph.value(input).uses;
@@ -21,7 +22,8 @@ void use_integer_ports(Graph& graph) {
   }
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     const Node* dequantize = graph.producer(graph.outputs()[i]);
-    if (dequantize && dequantize->op == Op::Dequantize && graph.output_port(i).role == Port::Role::User) graph.set_output(i, dequantize->inputs[0]);
+    if (dequantize && dequantize->op == Op::Dequantize && graph.output_port(i).role == Port::Role::User)
+      graph.set_output(i, dequantize->inputs[0]);
   }
   graph.erase_dead();
 }

@@ -15,7 +15,8 @@ bool stays_on_host(const Graph& graph, const Node& node, const NpuTarget& target
   return border || !supports(graph, node, target).ok;
 }
 
-// The nodes behind a cond that would make a region of their own, and the one value that leaves it. Empty: others go into it, or it is heavy.
+// The nodes behind a cond that would make a region of their own, and the one value that leaves it. Empty: others go
+// into it, or it is heavy.
 struct Tail {
   std::vector<NodeId> nodes;
   ValueId result = kNone;
@@ -31,8 +32,10 @@ Tail tail_of(const Graph& graph, const Node& cond, const NpuTarget& target) {
     size_t weight = 0;
     for (ValueId input : node.inputs) {
       if (input == kNone) continue;
-      if (graph.value(input).constant) weight += graph.value(input).data.size();
-      else (inside.contains(input) ? reads : others) = true;
+      if (graph.value(input).constant)
+        weight += graph.value(input).data.size();
+      else
+        (inside.contains(input) ? reads : others) = true;
     }
     if (!reads || stays_on_host(graph, node, target)) continue;
     if (others || !node.bodies.empty() || node.outputs.size() != 1) return {};
@@ -51,13 +54,15 @@ Tail tail_of(const Graph& graph, const Node& cond, const NpuTarget& target) {
   return tail.result == cond.outputs[0] ? Tail{} : tail;
 }
 
-// f(cond(p, a, b))  ->  cond(p, f(a), f(b)), where f is all that would be a region behind a cond that stays on the host: one delegate less
+// f(cond(p, a, b))  ->  cond(p, f(a), f(b)), where f is all that would be a region behind a cond that stays on the
+// host: one delegate less
 bool copy_tail_into_branches(Rewriter& rw, Node& n) {
   Graph& graph = rw.graph();
   if (n.outputs.size() != 1 || supports(graph, n, target_of(rw)).ok) return false;
   for (const auto& body : n.bodies) {
     const Node* last = body->producer(body->outputs()[0]);
-    if (!last || stays_on_host(*body, *last, target_of(rw))) return false;  // the tail would be a region of its own there too
+    if (!last || stays_on_host(*body, *last, target_of(rw)))
+      return false;  // the tail would be a region of its own there too
   }
   Tail tail = tail_of(graph, n, target_of(rw));
   if (tail.result == kNone) return false;

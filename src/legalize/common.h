@@ -21,7 +21,9 @@ inline ValueId reshape(Rewriter& rw, ValueId x, Shape shape) {
   return rw.make(Op::Reshape, {x}, {{Key::Shape, Ints(shape)}});
 }
 
-inline ValueId transpose(Rewriter& rw, ValueId x, Ints perm) { return rw.make(Op::Transpose, {x}, {{Key::Perm, std::move(perm)}}); }
+inline ValueId transpose(Rewriter& rw, ValueId x, Ints perm) {
+  return rw.make(Op::Transpose, {x}, {{Key::Perm, std::move(perm)}});
+}
 
 inline Ints inverse(const Ints& perm) {
   Ints result(perm.size());

@@ -16,9 +16,9 @@ bool is_joined(Rewriter& rw, ValueId id) {
   return false;
 }
 
-// amax, amin along one axis  ->  MAXIMUM, MINIMUM of its halves. Along the last axis that is 5 to 14 times cheaper (compose.h).
-// In front of a concat it is also right: regor 5.1.0 adds the concat's offset to the height of the pool that it makes of a
-// REDUCE_MAX on U55 and U65, which then reads a row too far.
+// amax, amin along one axis  ->  MAXIMUM, MINIMUM of its halves. Along the last axis that is 5 to 14 times cheaper
+// (compose.h). In front of a concat it is also right: regor 5.1.0 adds the concat's offset to the height of the pool
+// that it makes of a REDUCE_MAX on U55 and U65, which then reads a row too far.
 bool extreme_by_halves(Rewriter& rw, Node& n) {
   const Type in = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);

@@ -16,10 +16,11 @@ bool has_inner_ones(const Shape& shape, const Ints& perm) {
 }
 
 // transpose of many dims  ->  reshape, transpose of as few as say the same, reshape
-// Dims of size 1 go, dims that travel together become one. U55 and U65 turn a plane in one op where [0,2,3,1] takes two, and refuse
-// some transposes of long axes that are fine without the ones between them; but a view of what others read too is a copy. U85 turns three
-// axes at once and fuses a transpose into its neighbour, which a reshape would keep it from; there only ones in between go, with which a
-// swap of height and channels may be taken for one of width and channels, at five times the cost. More than four dims are unrolled.
+// Dims of size 1 go, dims that travel together become one. U55 and U65 turn a plane in one op where [0,2,3,1] takes
+// two, and refuse some transposes of long axes that are fine without the ones between them; but a view of what others
+// read too is a copy. U85 turns three axes at once and fuses a transpose into its neighbour, which a reshape would keep
+// it from; there only ones in between go, with which a swap of height and channels may be taken for one of width and
+// channels, at five times the cost. More than four dims are unrolled.
 bool shrink_transpose(Rewriter& rw, Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Type in = rw.type(n.inputs[0]);
@@ -44,7 +45,8 @@ bool shrink_transpose(Rewriter& rw, Node& n) {
   for (int64_t axis : n.ints(Key::Perm)) {
     auto a = static_cast<size_t>(axis);
     if (in.shape[a] == 1) continue;
-    bool follows = merges && !groups.empty() && groups.back().last + 1 == place[a] && groups.back().size * in.shape[a] <= kMaxAxis;
+    bool follows =
+        merges && !groups.empty() && groups.back().last + 1 == place[a] && groups.back().size * in.shape[a] <= kMaxAxis;
     if (follows)
       groups.back() = {groups.back().first, place[a], groups.back().size * in.shape[a]};
     else
@@ -57,7 +59,8 @@ bool shrink_transpose(Rewriter& rw, Node& n) {
   Ints perm;
   for (const Group& group : before) shape.push_back(group.size);
   for (const Group& group : groups)
-    perm.push_back(std::find_if(before.begin(), before.end(), [&](const Group& b) { return b.first == group.first; }) - before.begin());
+    perm.push_back(std::find_if(before.begin(), before.end(), [&](const Group& b) { return b.first == group.first; }) -
+                   before.begin());
   rw.replace(n, reshape(rw, transpose(rw, reshape(rw, n.inputs[0], shape), perm), out.shape));
   return true;
 }

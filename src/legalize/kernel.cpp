@@ -109,7 +109,9 @@ ValueId ones(Rewriter& rw, int64_t channels, int64_t height, int64_t width, doub
   return codes(rw, type, std::vector<int64_t>(static_cast<size_t>(channels * height * width), 1), "ones");
 }
 
-Type mean_between(const Type& from) { return i16_type({}, from.dtype == DType::I8 ? from.scale() / 128 : from.scale()); }
+Type mean_between(const Type& from) {
+  return i16_type({}, from.dtype == DType::I8 ? from.scale() / 128 : from.scale());
+}
 
 ValueId pad_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t before, int64_t after, double value) {
   if (before == 0 && after == 0) return x;

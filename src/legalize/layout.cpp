@@ -70,14 +70,17 @@ bool same_but_ones(const Shape& a, const Shape& b) {
   return x == y;
 }
 
-// The shape of `small` (broadcast against `full`) when full's dims of size 1 are rearranged into `target`. Empty: cannot be said.
+// The shape of `small` (broadcast against `full`) when full's dims of size 1 are rearranged into `target`. Empty:
+// cannot be said.
 std::optional<Shape> follow_ones(const Shape& small, const Shape& full, const Shape& target) {
   Shape padded(full.size() - small.size(), 1);
   padded.insert(padded.end(), small.begin(), small.end());
   Shape kept;
   for (size_t i = 0; i < full.size(); ++i) {
-    if (full[i] != 1) kept.push_back(padded[i]);
-    else if (padded[i] != 1) return std::nullopt;
+    if (full[i] != 1)
+      kept.push_back(padded[i]);
+    else if (padded[i] != 1)
+      return std::nullopt;
   }
   Shape result;
   size_t next = 0;
@@ -102,7 +105,8 @@ bool sink_reshape_past_elementwise(Rewriter& rw, Node& n) {
     }
   }
   if (!from) return false;
-  std::vector<std::optional<Shape>> shapes(n.inputs.size());  // of the operands that are reshaped; the others lose their reshape
+  std::vector<std::optional<Shape>> shapes(
+      n.inputs.size());  // of the operands that are reshaped; the others lose their reshape
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     const Shape& shape = rw.type(n.inputs[i]).shape;
     if (mover(rw, n, i, Op::Reshape) && shape == out.shape) continue;
@@ -119,8 +123,9 @@ bool sink_reshape_past_elementwise(Rewriter& rw, Node& n) {
   return true;
 }
 
-// slice(reshape(x)) whose axis is, with all behind it, one dim of x and all behind that  ->  reshape(slice(x)). Behind a linear layer
-// that makes q, k and v at once, the slice is then one of channels, which costs nothing; of rank 5 it is a copy per row.
+// slice(reshape(x)) whose axis is, with all behind it, one dim of x and all behind that  ->  reshape(slice(x)). Behind
+// a linear layer that makes q, k and v at once, the slice is then one of channels, which costs nothing; of rank 5 it is
+// a copy per row.
 bool slice_before_reshape(Rewriter& rw, Node& n) {
   Node* r = mover(rw, n, 0, Op::Reshape);
   if (!r || n.integer(Key::Step) != 1 || !pure(rw, n)) return false;
@@ -132,21 +137,26 @@ bool slice_before_reshape(Rewriter& rw, Node& n) {
   for (size_t j = whole.size(); j-- > 0; behind *= whole[j]) {
     if (behind * whole[j] != block || inner % behind != 0) continue;
     int64_t unit = inner / behind;
-    Attrs attrs{{Key::Axis, static_cast<int64_t>(j)}, {Key::Start, n.integer(Key::Start) * unit}, {Key::End, n.integer(Key::End) * unit}, {Key::Step, int64_t{1}}};
+    Attrs attrs{{Key::Axis, static_cast<int64_t>(j)},
+                {Key::Start, n.integer(Key::Start) * unit},
+                {Key::End, n.integer(Key::End) * unit},
+                {Key::Step, int64_t{1}}};
     rw.replace(n, reshape(rw, rw.make(Op::Slice, {r->inputs[0]}, attrs), rw.type(n.outputs[0]).shape));
     return true;
   }
   return false;
 }
 
-// conv1x1(reshape(transpose(x))), the flatten in front of a fully connected layer  ->  conv1x1(reshape(x)) with the weights' inputs permuted
+// conv1x1(reshape(transpose(x))), the flatten in front of a fully connected layer  ->  conv1x1(reshape(x)) with the
+// weights' inputs permuted
 bool fold_transpose_into_weights(Rewriter& rw, Node& n) {
   if (!n.flag(Key::ChannelsLast) || !on_integers(rw.graph(), n)) return false;
   Node* r = mover(rw, n, 0, Op::Reshape);
   if (!r) return false;
   Node* t = mover(rw, *r, 0, Op::Transpose);
   const Type& weight = rw.type(n.inputs[1]);
-  if (!t || !rw.value(n.inputs[1]).constant || weight.rank() != 4 || weight.shape[1] * weight.shape[2] != 1) return false;
+  if (!t || !rw.value(n.inputs[1]).constant || weight.rank() != 4 || weight.shape[1] * weight.shape[2] != 1)
+    return false;
   const Shape& turned = rw.type(r->inputs[0]).shape;
   const Shape& flat = rw.type(n.inputs[0]).shape;
   const Ints& perm = t->ints(Key::Perm);
@@ -174,9 +184,11 @@ std::span<const Rule> sinking_rules();
 std::span<const Rule> collapse_rules();
 
 std::span<const Rule> layout_rules() {
-  static const std::vector<Op> kElementwise = {Op::Quantize, Op::Unary,   Op::Clamp,   Op::Add,     Op::Sub,    Op::Mul,        Op::Maximum,
-                                               Op::Minimum,  Op::Compare, Op::Logical, Op::Bitwise, Op::Where,  Op::LogicalNot, Op::Cast};
-  static const std::vector<Op> kAxisOps = {Op::Concat, Op::Slice, Op::Pad, Op::Flip, Op::Sum, Op::Mean, Op::ReduceMax, Op::ReduceMin};
+  static const std::vector<Op> kElementwise = {Op::Quantize, Op::Unary,   Op::Clamp,      Op::Add,     Op::Sub,
+                                               Op::Mul,      Op::Maximum, Op::Minimum,    Op::Compare, Op::Logical,
+                                               Op::Bitwise,  Op::Where,   Op::LogicalNot, Op::Cast};
+  static const std::vector<Op> kAxisOps = {Op::Concat, Op::Slice, Op::Pad,       Op::Flip,
+                                           Op::Sum,    Op::Mean,  Op::ReduceMax, Op::ReduceMin};
   static const Rule kOwn[] = {
       {"sink-transpose-past-axis-op", kAxisOps, sink_transpose_past_axis_op},
       {"sink-reshape-past-elementwise", kElementwise, sink_reshape_past_elementwise},

@@ -1,6 +1,6 @@
-// Rules that walk towards the target: composites into integer primitives, windows into the forms TOSA and the core take, channels last,
-// transposes sunk until they cancel. They touch only nodes that live in integers; what stays float stays for the host.
-// Every table takes the NpuTarget as its context.
+// Rules that walk towards the target: composites into integer primitives, windows into the forms TOSA and the core
+// take, channels last, transposes sunk until they cancel. They touch only nodes that live in integers; what stays float
+// stays for the host. Every table takes the NpuTarget as its context.
 #pragma once
 
 #include <span>
@@ -16,10 +16,12 @@ std::span<const Rule> expand_rules();
 // Channels-first windows become channels-last between transposes. Once: each window is turned one time.
 std::span<const Rule> channels_last_rules();
 
-// Transposes and reshapes move towards the outputs through what does not care about them, until they meet their inverse.
+// Transposes and reshapes move towards the outputs through what does not care about them, until they meet their
+// inverse.
 std::span<const Rule> layout_rules();
 
-// What is left once nothing moves any more: transposes in as few dims as can say them, sums in the form the layout allows.
+// What is left once nothing moves any more: transposes in as few dims as can say them, sums in the form the layout
+// allows.
 std::span<const Rule> finish_rules();
 std::span<const Rule> extreme_rules();  // after layout, which decides the axes
 

@@ -50,7 +50,8 @@ bool cast_to_codes(Rewriter& rw, Node& n) {
   Node* cast = rw.producer(n, 0, Op::Cast);
   if (!cast) return false;
   const Type& from = rw.type(cast->inputs[0]);
-  if (from.quantized() || (from.dtype != DType::U8 && from.dtype != DType::I8 && from.dtype != DType::I16)) return false;
+  if (from.quantized() || (from.dtype != DType::U8 && from.dtype != DType::I8 && from.dtype != DType::I16))
+    return false;
   rw.replace(n, rw.make(Op::Cast, cast->inputs, {{Key::DType, rw.type(n.outputs[0]).dtype}}, rw.type(n.outputs[0])));
   return true;
 }
@@ -85,7 +86,8 @@ bool unstep_slice(Rewriter& rw, Node& n) {
   ValueId x = n.inputs[0];
   int64_t end = std::min(shape[axis], start + needed);
   if (start != 0 || end != shape[axis])
-    x = rw.make(Op::Slice, {x}, {{Key::Axis, n.integer(Key::Axis)}, {Key::Start, start}, {Key::End, end}, {Key::Step, int64_t{1}}});
+    x = rw.make(Op::Slice, {x},
+                {{Key::Axis, n.integer(Key::Axis)}, {Key::Start, start}, {Key::End, end}, {Key::Step, int64_t{1}}});
   if (needed > available) {
     Ints padding(2 * shape.size(), 0);
     padding[2 * axis + 1] = needed - available;
@@ -95,7 +97,11 @@ bool unstep_slice(Rewriter& rw, Node& n) {
   stepped[axis] = count;
   stepped.insert(stepped.begin() + static_cast<std::ptrdiff_t>(axis) + 1, step);
   x = reshape(rw, x, stepped);
-  x = rw.make(Op::Slice, {x}, {{Key::Axis, static_cast<int64_t>(axis + 1)}, {Key::Start, int64_t{0}}, {Key::End, int64_t{1}}, {Key::Step, int64_t{1}}});
+  x = rw.make(Op::Slice, {x},
+              {{Key::Axis, static_cast<int64_t>(axis + 1)},
+               {Key::Start, int64_t{0}},
+               {Key::End, int64_t{1}},
+               {Key::Step, int64_t{1}}});
   rw.replace(n, reshape(rw, x, out.shape));
   return true;
 }
@@ -117,7 +123,8 @@ bool match_ranks(Rewriter& rw, Node& n) {
   bool changed = false;
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     Shape shape = rw.type(n.inputs[i]).shape;
-    if (shape.size() >= rank || (rw.type(n.inputs[i]).quantized() && rw.type(n.inputs[i]).quant->per_channel())) continue;
+    if (shape.size() >= rank || (rw.type(n.inputs[i]).quantized() && rw.type(n.inputs[i]).quant->per_channel()))
+      continue;
     shape.insert(shape.begin(), rank - shape.size(), 1);
     rw.set_input(n, i, reshape(rw, n.inputs[i], shape));
     changed = true;
@@ -125,12 +132,14 @@ bool match_ranks(Rewriter& rw, Node& n) {
   return changed;
 }
 
-// an index result of 64 bits used as such by the host stays; the NPU's argmax gives 32 bits: left to the partitioner's host side.
+// an index result of 64 bits used as such by the host stays; the NPU's argmax gives 32 bits: left to the partitioner's
+// host side.
 
 }  // namespace
 
 std::span<const Rule> primitive_rules() {
-  static const std::vector<Op> kMovement = {Op::Reshape, Op::Transpose, Op::Slice, Op::Pad, Op::Expand, Op::Repeat, Op::Flip};
+  static const std::vector<Op> kMovement = {Op::Reshape, Op::Transpose, Op::Slice, Op::Pad,
+                                            Op::Expand,  Op::Repeat,    Op::Flip};
   static const Rule kRules[] = {
       {"split-requantize", kMovement, split_requantize},
       {"cast-to-codes", {Op::Quantize}, cast_to_codes},

@@ -6,7 +6,8 @@ namespace swoop {
 
 namespace {
 
-// linear(x)  ->  a 1x1 conv, channels last, with all leading dims along the width: [1,1,M,I]. The width is where a conv is cheapest.
+// linear(x)  ->  a 1x1 conv, channels last, with all leading dims along the width: [1,1,M,I]. The width is where a conv
+// is cheapest.
 bool linear_to_conv(Rewriter& rw, Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Shape in = rw.type(n.inputs[0]).shape;
@@ -16,8 +17,11 @@ bool linear_to_conv(Rewriter& rw, Node& n) {
   for (size_t i = 0; i + 1 < in.size(); ++i) rows *= in[i];
   ValueId x = reshape(rw, n.inputs[0], {1, 1, rows, in.back()});
   ValueId weight = reshape(rw, n.inputs[1], {w[0], 1, 1, w[1]});
-  Attrs attrs{{Key::Stride, Ints{1, 1}},   {Key::Padding, Ints{0, 0, 0, 0}}, {Key::Dilation, Ints{1, 1}},
-              {Key::Groups, int64_t{1}},   {Key::ChannelsLast, true}};
+  Attrs attrs{{Key::Stride, Ints{1, 1}},
+              {Key::Padding, Ints{0, 0, 0, 0}},
+              {Key::Dilation, Ints{1, 1}},
+              {Key::Groups, int64_t{1}},
+              {Key::ChannelsLast, true}};
   for (Key key : {Key::ActMin, Key::ActMax})
     if (const Attr* bound = n.attrs.find(key)) attrs.set(key, *bound);
   ValueId bias = n.inputs.size() > 2 ? n.inputs[2] : kNone;
@@ -26,10 +30,12 @@ bool linear_to_conv(Rewriter& rw, Node& n) {
   return true;
 }
 
-// matmul(x, constant b[K,N])  ->  linear(x, transposed b): a conv does a multiply 100 times cheaper than a matmul on U55
+// matmul(x, constant b[K,N])  ->  linear(x, transposed b): a conv does a multiply 100 times cheaper than a matmul on
+// U55
 bool constant_matmul_to_linear(Rewriter& rw, Node& n) {
   const Value& b = rw.value(n.inputs[1]);
-  if (!on_integers(rw.graph(), n) || !b.constant || b.type.quant->per_channel() || b.type.zero_point() != 0) return false;
+  if (!on_integers(rw.graph(), n) || !b.constant || b.type.quant->per_channel() || b.type.zero_point() != 0)
+    return false;
   for (int i = 0; i + 2 < b.type.rank(); ++i)
     if (b.type.shape[static_cast<size_t>(i)] != 1) return false;
   Shape matrix(b.type.shape.end() - 2, b.type.shape.end());
@@ -42,7 +48,8 @@ bool constant_matmul_to_linear(Rewriter& rw, Node& n) {
 bool matmul_to_rank_3(Rewriter& rw, Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Type out = rw.type(n.outputs[0]);
-  if (rw.type(n.inputs[0]).rank() == 3 && rw.type(n.inputs[1]).rank() == 3 && rw.type(n.inputs[0]).shape[0] == rw.type(n.inputs[1]).shape[0])
+  if (rw.type(n.inputs[0]).rank() == 3 && rw.type(n.inputs[1]).rank() == 3 &&
+      rw.type(n.inputs[0]).shape[0] == rw.type(n.inputs[1]).shape[0])
     return false;
   Shape batch(out.shape.begin(), out.shape.end() - 2);
   int64_t count = element_count(batch);

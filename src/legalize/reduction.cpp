@@ -1,4 +1,5 @@
-// Sums and means, once the layout is settled: dims side by side become one, and a sum of rows is a convolution with ones.
+// Sums and means, once the layout is settled: dims side by side become one, and a sum of rows is a convolution with
+// ones.
 #include <algorithm>
 #include <optional>
 
@@ -31,7 +32,8 @@ std::optional<Block> block_of(const Shape& shape, const Ints& axes) {
   }
   if (block.first > block.last) return std::nullopt;
   for (size_t i = block.first; i <= block.last; ++i)
-    if (shape[i] != 1 && std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end()) return std::nullopt;
+    if (shape[i] != 1 && std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end())
+      return std::nullopt;
   block.before = product(shape, 0, block.first);
   block.length = product(shape, block.first, block.last + 1);
   block.behind = product(shape, block.last + 1, shape.size());
@@ -44,8 +46,8 @@ int64_t largest_divisor(int64_t number, int64_t most) {
   return divisor;
 }
 
-// A view of x in another shape costs: a copy when others read x too, and on U65 a table has smaller blocks when it writes no bricks
-// (160 channels of 8 x 8: 23.4 against 13.9 k cycles).
+// A view of x in another shape costs: a copy when others read x too, and on U65 a table has smaller blocks when it
+// writes no bricks (160 channels of 8 x 8: 23.4 against 13.9 k cycles).
 bool view_costs(Rewriter& rw, ValueId x) {
   const Node* producer = rw.graph().producer(x);
   return !rw.used_once(x) || (target_of(rw).family == NpuFamily::U65 && producer && producer->op == Op::Unary);
@@ -58,17 +60,19 @@ ValueId sum_rows(Rewriter& rw, ValueId x, double divisor, Type type, const Node*
   return conv_last(rw, x, kernel, kNone, {{1, 1}, {0, 0, 0, 0}, shape[3]}, std::move(type), clamp_from);
 }
 
-// sum or mean along the outermost dim of [L, inner]  ->  a depthwise conv of height L with ones over [1, L, inner / c, c]; of a plane that
-// cannot be seen as such, its rows first, as they lie. Few channels c, because each has a scale of 10 bytes to be read (10 cycles on U55,
-// 24 on U85). A plane of 9 x 1280 costs 1.3 k cycles on U85-256, where AVG_POOL2D takes 3.2 k and a depthwise conv of 1280 channels 31 k.
-// The rescale carries 1/L, so nothing is rounded to the operand's steps.
+// sum or mean along the outermost dim of [L, inner]  ->  a depthwise conv of height L with ones over [1, L, inner / c,
+// c]; of a plane that cannot be seen as such, its rows first, as they lie. Few channels c, because each has a scale of
+// 10 bytes to be read (10 cycles on U55, 24 on U85). A plane of 9 x 1280 costs 1.3 k cycles on U85-256, where
+// AVG_POOL2D takes 3.2 k and a depthwise conv of 1280 channels 31 k. The rescale carries 1/L, so nothing is rounded to
+// the operand's steps.
 bool sum_by_conv(Rewriter& rw, Node& n) {
   if (!n.flag(Key::Keepdim) || !computes_on_codes(rw, n)) return false;
   const Shape in = rw.type(n.inputs[0]).shape;
   std::optional<Block> block = block_of(in, n.ints(Key::Axes));
   if (!block || block->before != 1 || block->behind == 1) return false;  // a sum over channels is cheap
   bool plane = block->first != block->last;
-  if (is_u85(rw) && !plane && !rw.producer(n, 0, Op::Conv)) return false;  // what is no conv writes its result turned, for nothing
+  if (is_u85(rw) && !plane && !rw.producer(n, 0, Op::Conv))
+    return false;  // what is no conv writes its result turned, for nothing
   constexpr int64_t kSmallPlane = 49;
   int64_t depth = is_u85(rw) ? 16 : 8;  // channels that the core computes at once
   bool shared = view_costs(rw, n.inputs[0]), uneven = block->behind % depth != 0;
@@ -77,7 +81,8 @@ bool sum_by_conv(Rewriter& rw, Node& n) {
   if (lies && (!plane || in.size() != 4 || block->last != 2 || in[1] > kMaxConvHeight)) return false;
 
   Ints heights;
-  int64_t most = is_u85(rw) && block->length > kMaxConvHeight ? 32 : kMaxConvHeight;  // of several steps U85 likes the first lower
+  int64_t most =
+      is_u85(rw) && block->length > kMaxConvHeight ? 32 : kMaxConvHeight;  // of several steps U85 likes the first lower
   for (int64_t rest = lies ? in[2] : block->length; rest > 1; rest /= heights.back()) {
     heights.push_back(largest_divisor(rest, most));
     if (heights.back() == 1) return false;  // a large prime
@@ -125,7 +130,9 @@ bool merge_reduced_dims(Rewriter& rw, Node& n) {
 std::span<const Rule> reduction_rules() {
   static const Rule kRules[] = {
       {"sum-by-conv", {Op::Sum, Op::Mean}, sum_by_conv},
-      {"merge-reduced-dims", {Op::Sum, Op::Mean}, merge_reduced_dims},  // behind sum-by-conv, which wants to see a plane
+      {"merge-reduced-dims",
+       {Op::Sum, Op::Mean},
+       merge_reduced_dims},  // behind sum-by-conv, which wants to see a plane
   };
   return kRules;
 }

@@ -1,5 +1,6 @@
-// Channel shuffles: reshape(transpose(reshape(x))) that swaps groups of channels, whole or a slice of it. Channels last, a
-// transposition of the innermost axes costs up to 25 cycles per element on U85; a convolution picks channels on the way.
+// Channel shuffles: reshape(transpose(reshape(x))) that swaps groups of channels, whole or a slice of it. Channels
+// last, a transposition of the innermost axes costs up to 25 cycles per element on U85; a convolution picks channels on
+// the way.
 #include <algorithm>
 #include <numeric>
 
@@ -31,7 +32,8 @@ std::optional<Shuffle> shuffle_of(Rewriter& rw, ValueId result) {
   const Shape& parts = rw.type(split->outputs[0]).shape;
   if (type != rw.type(result) || !type.quantized() || type.quant->per_channel() || type.rank() < 3) return std::nullopt;
   bool grouped = type.dtype == DType::I8 && parts.size() == type.shape.size() + 1 && parts[0] == type.shape[0] &&
-                 parts[1] * parts[2] == type.shape[1] && std::equal(parts.begin() + 3, parts.end(), type.shape.begin() + 2);
+                 parts[1] * parts[2] == type.shape[1] &&
+                 std::equal(parts.begin() + 3, parts.end(), type.shape.begin() + 2);
   if (!grouped) return std::nullopt;
   Ints swapped(parts.size());
   std::iota(swapped.begin(), swapped.end(), 0);
@@ -44,8 +46,8 @@ std::optional<Shuffle> shuffle_of(Rewriter& rw, ValueId result) {
 }
 
 bool is_plain_conv(const Rewriter& rw, const Node& n) {
-  return n.op == Op::Conv && n.integer(Key::Groups) == 1 && !n.flag(Key::ChannelsLast) && rw.type(n.inputs[1]).rank() == 4 &&
-         rw.value(n.inputs[1]).constant;
+  return n.op == Op::Conv && n.integer(Key::Groups) == 1 && !n.flag(Key::ChannelsLast) &&
+         rw.type(n.inputs[1]).rank() == 4 && rw.value(n.inputs[1]).constant;
 }
 
 // conv(shuffle(x))  ->  conv(x) with its weights in x's order, zeros for channels that are not picked
@@ -87,7 +89,8 @@ bool shuffle_by_conv(Rewriter& rw, Node& n) {
     picks[i * static_cast<size_t>(channels) + static_cast<size_t>(shuffle->source[i])] = 1;
   ValueId weight = codes(rw, quantized(DType::I8, shape, 1.0, 0), picks, "shuffle");
   Ints ones(out.shape.size() - 2, 1);
-  Attrs attrs{{Key::Stride, ones}, {Key::Padding, Ints(2 * ones.size(), 0)}, {Key::Dilation, ones}, {Key::Groups, int64_t{1}}};
+  Attrs attrs{
+      {Key::Stride, ones}, {Key::Padding, Ints(2 * ones.size(), 0)}, {Key::Dilation, ones}, {Key::Groups, int64_t{1}}};
   rw.replace(n, rw.make(Op::Conv, {shuffle->x, weight, kNone}, attrs, out));
   return true;
 }

@@ -187,7 +187,8 @@ bool sink_moves_past_axis_op(Rewriter& rw, Node& n) {
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < chains.size(); ++i) {
     Shape part = rw.type(first.source).shape;
-    for (int64_t axis : axes) part[static_cast<size_t>(moved(axis))] = rw.type(n.inputs[i]).shape[static_cast<size_t>(axis)];
+    for (int64_t axis : axes)
+      part[static_cast<size_t>(moved(axis))] = rw.type(n.inputs[i]).shape[static_cast<size_t>(axis)];
     inputs.push_back(reshape(rw, chains[i].source, part));
   }
   ValueId x = rw.make(n.op, inputs, attrs, with_shape(out, shape));

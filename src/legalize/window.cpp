@@ -6,7 +6,6 @@ namespace swoop {
 
 namespace {
 
-
 // A window op on one spatial dim  ->  the same on two, with height 1. [N,C,L] becomes [N,C,1,L].
 bool widen_window_to_2d(Rewriter& rw, Node& n) {
   const Shape& in = rw.type(n.inputs[0]).shape;
@@ -35,8 +34,9 @@ bool widen_window_to_2d(Rewriter& rw, Node& n) {
   return true;
 }
 
-// A conv on three spatial dims  ->  a conv on two: the planes that one result plane reads stand side by side as channels, and
-// the result planes are the batch. U55 and U65 have no other form; the U85's own takes 3 times the cycles.
+// A conv on three spatial dims  ->  a conv on two: the planes that one result plane reads stand side by side as
+// channels, and the result planes are the batch. U55 and U65 have no other form; the U85's own takes 3 times the
+// cycles.
 bool conv_by_planes(Rewriter& rw, Node& n) {
   const Type in = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
@@ -48,17 +48,23 @@ bool conv_by_planes(Rewriter& rw, Node& n) {
   std::vector<ValueId> parts;
   for (int64_t tap = 0; tap < taps; ++tap) {
     int64_t start = tap * dilation[0];
-    ValueId part = rw.make(Op::Slice, {x}, {{Key::Axis, int64_t{2}}, {Key::Start, start}, {Key::End, start + (planes - 1) * stride[0] + 1}, {Key::Step, stride[0]}});
+    ValueId part = rw.make(Op::Slice, {x},
+                           {{Key::Axis, int64_t{2}},
+                            {Key::Start, start},
+                            {Key::End, start + (planes - 1) * stride[0] + 1},
+                            {Key::Step, stride[0]}});
     part = transpose(rw, part, {0, 2, 1, 3, 4});
     parts.push_back(reshape(rw, part, {in.shape[0] * planes, groups, w[1], in.shape[3], in.shape[4]}));
   }
-  x = reshape(rw, concat(rw, std::move(parts), 2), {in.shape[0] * planes, taps * in.shape[1], in.shape[3], in.shape[4]});
+  x = reshape(rw, concat(rw, std::move(parts), 2),
+              {in.shape[0] * planes, taps * in.shape[1], in.shape[3], in.shape[4]});
   ValueId weight = reshape(rw, transpose(rw, n.inputs[1], {0, 2, 1, 3, 4}), {w[0], taps * w[1], w[3], w[4]});
   Attrs attrs = n.attrs;
   attrs.set(Key::Stride, Ints(stride.begin() + 1, stride.end()));
   attrs.set(Key::Dilation, Ints(dilation.begin() + 1, dilation.end()));
   attrs.set(Key::Padding, Ints(padding.begin() + 2, padding.end()));
-  ValueId y = rw.make(Op::Conv, {x, weight, n.inputs[2]}, attrs, with_shape(out, {in.shape[0] * planes, w[0], out.shape[3], out.shape[4]}));
+  ValueId y = rw.make(Op::Conv, {x, weight, n.inputs[2]}, attrs,
+                      with_shape(out, {in.shape[0] * planes, w[0], out.shape[3], out.shape[4]}));
   y = reshape(rw, y, {in.shape[0], planes, w[0], out.shape[3], out.shape[4]});
   rw.replace(n, transpose(rw, y, {0, 2, 1, 3, 4}));
   return true;
@@ -75,7 +81,8 @@ bool drop_idle_stride(Rewriter& rw, Node& n) {
   for (size_t i = 0; i < stride.size(); ++i) {
     size_t dim = last ? 1 + i : 2 + i;
     if (out[dim] != 1 || stride[i] == 1 || n.flag(Key::CeilMode)) continue;
-    // With stride 1 the window must not find a second place: what the only one does not read is cut off the padding first.
+    // With stride 1 the window must not find a second place: what the only one does not read is cut off the padding
+    // first.
     int64_t kernel = n.has(Key::Kernel) ? n.ints(Key::Kernel)[i] : rw.type(n.inputs[1]).shape[last ? 1 + i : 2 + i];
     int64_t dilation = n.has(Key::Dilation) ? n.ints(Key::Dilation)[i] : 1;
     int64_t reach = dilation * (kernel - 1) + 1;
@@ -91,7 +98,8 @@ bool drop_idle_stride(Rewriter& rw, Node& n) {
   return true;
 }
 
-// TOSA wants (in + pad - reach) to be a multiple of the stride: what no window reads is taken off the padding, then off the data.
+// TOSA wants (in + pad - reach) to be a multiple of the stride: what no window reads is taken off the padding, then off
+// the data.
 bool fit_window(Rewriter& rw, Node& n) {
   if (n.flag(Key::CeilMode) || !on_integers(rw.graph(), n)) return false;
   size_t first = n.flag(Key::ChannelsLast) ? 1 : 2;
@@ -110,7 +118,10 @@ bool fit_window(Rewriter& rw, Node& n) {
     spare -= off_padding;
     if (spare > 0)
       x = rw.make(Op::Slice, {x},
-                  {{Key::Axis, static_cast<int64_t>(first + i)}, {Key::Start, int64_t{0}}, {Key::End, size - spare}, {Key::Step, int64_t{1}}});
+                  {{Key::Axis, static_cast<int64_t>(first + i)},
+                   {Key::Start, int64_t{0}},
+                   {Key::End, size - spare},
+                   {Key::Step, int64_t{1}}});
   }
   if (!changed) return false;
   rw.set_attr(n, Key::Padding, padding);
@@ -118,8 +129,8 @@ bool fit_window(Rewriter& rw, Node& n) {
   return true;
 }
 
-// ceil_mode  ->  padding behind the data that the last window reaches into. Padding is never counted here, which is what PyTorch
-// does with what lies beyond the padded input.
+// ceil_mode  ->  padding behind the data that the last window reaches into. Padding is never counted here, which is
+// what PyTorch does with what lies beyond the padded input.
 bool drop_ceil_mode(Rewriter& rw, Node& n) {
   if (!n.flag(Key::CeilMode) || !on_integers(rw.graph(), n)) return false;
   if (n.op == Op::AvgPool && n.flag(Key::CountIncludePad)) return false;  // count_padding's first
@@ -184,11 +195,12 @@ ValueId slice_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t start, int64_t
   Type type = rw.type(x);
   type.shape[static_cast<size_t>(axis)] = end - start;
   if (type.quantized() && type.quant->axis == axis) type.quant = sliced(*type.quant, start, end);
-  return rw.make(Op::Slice, {x}, {{Key::Axis, axis}, {Key::Start, start}, {Key::End, end}, {Key::Step, int64_t{1}}}, type);
+  return rw.make(Op::Slice, {x}, {{Key::Axis, axis}, {Key::Start, start}, {Key::End, end}, {Key::Step, int64_t{1}}},
+                 type);
 }
 
-// conv with groups that is not depthwise  ->  slices, a conv each, concat. Cheaper than a dense conv with zeros (measured 1.5 against
-// 4.5 cycles per element on U55 for 4 x 16 channels).
+// conv with groups that is not depthwise  ->  slices, a conv each, concat. Cheaper than a dense conv with zeros
+// (measured 1.5 against 4.5 cycles per element on U55 for 4 x 16 channels).
 bool split_grouped_conv(Rewriter& rw, Node& n) {
   int64_t groups = n.integer(Key::Groups, 1);
   const Shape in = rw.type(n.inputs[0]).shape;
@@ -204,8 +216,9 @@ bool split_grouped_conv(Rewriter& rw, Node& n) {
     ValueId bias = n.inputs[2] == kNone ? kNone : slice_axis(rw, n.inputs[2], 0, g * out_step, (g + 1) * out_step);
     Type part = out;
     part.shape[1] = out_step;
-    parts.push_back(rw.make(Op::Conv, {slice_axis(rw, n.inputs[0], 1, g * in_step, (g + 1) * in_step),
-                                       slice_axis(rw, n.inputs[1], 0, g * out_step, (g + 1) * out_step), bias},
+    parts.push_back(rw.make(Op::Conv,
+                            {slice_axis(rw, n.inputs[0], 1, g * in_step, (g + 1) * in_step),
+                             slice_axis(rw, n.inputs[1], 0, g * out_step, (g + 1) * out_step), bias},
                             attrs, part));
   }
   rw.replace(n, rw.make(Op::Concat, parts, {{Key::Axis, int64_t{1}}}, out));
@@ -215,7 +228,9 @@ bool split_grouped_conv(Rewriter& rw, Node& n) {
 // window(x) channels first  ->  transpose, the same channels last, transpose back
 bool turn_channels_last(Rewriter& rw, Node& n) {
   const Type& in = rw.type(n.inputs[0]);
-  if (n.flag(Key::ChannelsLast) || in.rank() < 4 || !on_integers(rw.graph(), n) || !supports(rw.graph(), n, target_of(rw)).ok) return false;
+  if (n.flag(Key::ChannelsLast) || in.rank() < 4 || !on_integers(rw.graph(), n) ||
+      !supports(rw.graph(), n, target_of(rw)).ok)
+    return false;
   auto rank = static_cast<size_t>(in.rank());
   Ints forward = to_channels_last(rank);
   std::vector<ValueId> inputs = n.inputs;

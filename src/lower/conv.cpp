@@ -15,9 +15,12 @@ std::vector<double> accumulator_scales(const Type& x, const Type& weight) {
 }
 
 std::array<int32_t, 4> pad4(const Ints& padding) {
-  return {static_cast<int32_t>(padding[0]), static_cast<int32_t>(padding[1]), static_cast<int32_t>(padding[2]), static_cast<int32_t>(padding[3])};
+  return {static_cast<int32_t>(padding[0]), static_cast<int32_t>(padding[1]), static_cast<int32_t>(padding[2]),
+          static_cast<int32_t>(padding[3])};
 }
-std::array<int32_t, 2> pair(const Ints& values) { return {static_cast<int32_t>(values[0]), static_cast<int32_t>(values[1])}; }
+std::array<int32_t, 2> pair(const Ints& values) {
+  return {static_cast<int32_t>(values[0]), static_cast<int32_t>(values[1])};
+}
 
 // Weights in another axis order.
 Buffer reordered(const Value& weight, const Ints& perm) {
@@ -31,7 +34,8 @@ Buffer reordered(const Value& weight, const Ints& perm) {
   for (int64_t i = 0, n = element_count(to); i < n; ++i) {
     int64_t from = 0;
     for (size_t d = 0; d < to.size(); ++d) from += index[d] * strides[static_cast<size_t>(perm[d])];
-    std::copy_n(weight.data.begin() + from * static_cast<int64_t>(size), size, result.begin() + i * static_cast<int64_t>(size));
+    std::copy_n(weight.data.begin() + from * static_cast<int64_t>(size), size,
+                result.begin() + i * static_cast<int64_t>(size));
     for (size_t d = to.size(); d-- > 0;) {
       if (++index[d] < to[d]) break;
       index[d] = 0;
@@ -42,7 +46,8 @@ Buffer reordered(const Value& weight, const Ints& perm) {
 
 // 7-bit codes in [-7, 7] are int4 to TOSA.
 tosa::DType weight_dtype(const Type& weight) {
-  bool four_bits = weight.dtype == DType::I4 || (weight.dtype == DType::I8 && weight.quant->qmin >= -7 && weight.quant->qmax <= 7);
+  bool four_bits =
+      weight.dtype == DType::I4 || (weight.dtype == DType::I8 && weight.quant->qmin >= -7 && weight.quant->qmax <= 7);
   return four_bits ? tosa::DType::I4 : tosa_dtype(weight.dtype);
 }
 
@@ -58,15 +63,20 @@ tosa::TensorId Lowering::bias_of(const Node& n, std::span<const double> scales, 
     for (int64_t c = 0; c < channels; ++c) {
       double scale = scales[scales.size() == 1 ? 0 : static_cast<size_t>(c)];
       codes[static_cast<size_t>(c)] = static_cast<int64_t>(std::nearbyint(real_at(bias, c) / scale));
-      if (!wide) codes[static_cast<size_t>(c)] = std::clamp<int64_t>(codes[static_cast<size_t>(c)], dtype_min(DType::I32), dtype_max(DType::I32));
+      if (!wide)
+        codes[static_cast<size_t>(c)] =
+            std::clamp<int64_t>(codes[static_cast<size_t>(c)], dtype_min(DType::I32), dtype_max(DType::I32));
     }
   }
-  return b.constant(wide ? tosa::DType::I48 : tosa::DType::I32, {static_cast<int32_t>(channels)}, codes, fmt::format("{}_bias", n.name));
+  return b.constant(wide ? tosa::DType::I48 : tosa::DType::I32, {static_cast<int32_t>(channels)}, codes,
+                    fmt::format("{}_bias", n.name));
 }
 
 tosa::TensorId Lowering::from_accumulator(const Node& n, Id accumulator, std::span<const double> scales) {
   const Type& type = out(n);
-  if (type.dtype == DType::I32 && b.dtype(accumulator) == tosa::DType::I32 && scales.size() == 1 && scales[0] == type.scale()) return accumulator;
+  if (type.dtype == DType::I32 && b.dtype(accumulator) == tosa::DType::I32 && scales.size() == 1 &&
+      scales[0] == type.scale())
+    return accumulator;
   tosa::RescaleParameters parameters;
   parameters.scale32 = b.dtype(accumulator) != tosa::DType::I48;
   for (double scale : scales) {
@@ -84,7 +94,8 @@ Result<tosa::TensorId> Lowering::conv(const Node& n) {
   const Value& weight = graph_.value(n.inputs[1]);
   if (!n.flag(Key::ChannelsLast)) return cannot(n, "its channels are not last");
   if (!weight.constant || !weight.type.quantized()) return cannot(n, "its weights are not quantized constants");
-  if (weight.type.quant->per_channel() && weight.type.quant->axis != 0) return cannot(n, "its weights are not quantized along the output channels");
+  if (weight.type.quant->per_channel() && weight.type.quant->axis != 0)
+    return cannot(n, "its weights are not quantized along the output channels");
   std::vector<double> scales = accumulator_scales(x, weight.type);
   int64_t channels = weight.type.shape[0];
   Id bias = bias_of(n, scales, channels);
@@ -104,7 +115,8 @@ Result<tosa::TensorId> Lowering::conv(const Node& n) {
   }
   if (groups != x.shape.back()) return cannot(n, "it has groups that are not depthwise");
   // [C*M,H,W,1] -> [H,W,C,M]
-  Id weights = b.constant(dtype, tosa_shape({w[1], w[2], groups, channels / groups}), reordered(weight, {1, 2, 0, 3}), weight.name);
+  Id weights = b.constant(dtype, tosa_shape({w[1], w[2], groups, channels / groups}), reordered(weight, {1, 2, 0, 3}),
+                          weight.name);
   return from_accumulator(n, b.depthwise_conv2d(operand(n.inputs[0]), weights, bias, attributes, x_zp, w_zp), scales);
 }
 
@@ -113,16 +125,19 @@ Result<tosa::TensorId> Lowering::conv_transpose(const Node& n) {
   const Value& weight = graph_.value(n.inputs[1]);
   if (!n.flag(Key::ChannelsLast)) return cannot(n, "its channels are not last");
   if (!weight.constant || !weight.type.quantized()) return cannot(n, "its weights are not quantized constants");
-  if (weight.type.quant->per_channel() && weight.type.quant->axis != 0) return cannot(n, "its weights are not quantized along the output channels");
+  if (weight.type.quant->per_channel() && weight.type.quant->axis != 0)
+    return cannot(n, "its weights are not quantized along the output channels");
   std::vector<double> scales = accumulator_scales(x, weight.type);
   const Ints& padding = n.ints(Key::Padding);
   Ints extra = n.has(Key::OutputPadding) ? n.ints(Key::OutputPadding) : Ints{0, 0};
   tosa::TransposeConv2dAttributes attributes;
   attributes.out_pad = pad4({-padding[0], -padding[1] + extra[0], -padding[2], -padding[3] + extra[1]});
   attributes.stride = pair(n.ints(Key::Stride));
-  Id weights = b.constant(weight_dtype(weight.type), tosa_shape(weight.type.shape), Buffer(weight.data.begin(), weight.data.end()), weight.name);
-  Id accumulator = b.transpose_conv2d(operand(n.inputs[0]), weights, bias_of(n, scales, weight.type.shape[0]), attributes,
-                                      static_cast<int32_t>(x.zero_point()), static_cast<int32_t>(weight.type.quant->zero_point[0]));
+  Id weights = b.constant(weight_dtype(weight.type), tosa_shape(weight.type.shape),
+                          Buffer(weight.data.begin(), weight.data.end()), weight.name);
+  Id accumulator =
+      b.transpose_conv2d(operand(n.inputs[0]), weights, bias_of(n, scales, weight.type.shape[0]), attributes,
+                         static_cast<int32_t>(x.zero_point()), static_cast<int32_t>(weight.type.quant->zero_point[0]));
   return from_accumulator(n, accumulator, scales);
 }
 
@@ -130,8 +145,10 @@ Result<tosa::TensorId> Lowering::matmul(const Node& n) {
   const Type& a = in(n, 0);
   const Type& c = in(n, 1);
   if (a.rank() != 3 || c.rank() != 3) return cannot(n, "its operands are not of rank 3");
-  Id product = b.matmul(operand(n.inputs[0]), operand(n.inputs[1]), static_cast<int32_t>(a.zero_point()), static_cast<int32_t>(c.zero_point()));
-  double scale = a.scale() * c.scale() * n.real(Key::Scale, 1.0);  // legalize: what the product is multiplied by, attention's 1/sqrt(d)
+  Id product = b.matmul(operand(n.inputs[0]), operand(n.inputs[1]), static_cast<int32_t>(a.zero_point()),
+                        static_cast<int32_t>(c.zero_point()));
+  double scale = a.scale() * c.scale() *
+                 n.real(Key::Scale, 1.0);  // legalize: what the product is multiplied by, attention's 1/sqrt(d)
   return from_accumulator(n, product, {&scale, 1});
 }
 

@@ -9,9 +9,10 @@ namespace {
 
 bool is_quantized(const Type& type) { return type.quantized(); }
 
-// The common scale of an addition. U55's adder takes two forms as one op: equal scales as they are, or the larger operand times 2^19
-// (8 bits) or 2^14 (16 bits). Other whole numbers would fuse too, but the core ignores the second operand's scale there and the sum
-// comes out wrong: the NPU in software refuses such streams. Both forms keep the sum inside 32 bits.
+// The common scale of an addition. U55's adder takes two forms as one op: equal scales as they are, or the larger
+// operand times 2^19 (8 bits) or 2^14 (16 bits). Other whole numbers would fuse too, but the core ignores the second
+// operand's scale there and the sum comes out wrong: the NPU in software refuses such streams. Both forms keep the sum
+// inside 32 bits.
 double addition_unit(const Type& a, const Type& b) {
   double larger = std::max(a.scale(), b.scale());
   if (a.scale() == b.scale()) return larger;
@@ -28,7 +29,8 @@ Result<tosa::TensorId> Lowering::add_sub(const Node& n) {
   if (!is_quantized(left) || !is_quantized(right)) return b.binary(op, operand(n.inputs[0]), operand(n.inputs[1]));
   bool wide = left.dtype == DType::I32 || right.dtype == DType::I32;
   double unit = wide ? out(n).scale() : addition_unit(left, right);
-  return narrow(b.binary(op, widen(n, 0, left.scale() / unit), widen(n, 1, right.scale() / unit)), unit / out(n).scale(), n);
+  return narrow(b.binary(op, widen(n, 0, left.scale() / unit), widen(n, 1, right.scale() / unit)),
+                unit / out(n).scale(), n);
 }
 
 Result<tosa::TensorId> Lowering::mul(const Node& n) {
@@ -38,8 +40,9 @@ Result<tosa::TensorId> Lowering::mul(const Node& n) {
   double scale = left.scale() * right.scale() / out(n).scale();
   // An image / 255, say: the codes stay, only their scale is another one.
   const Value& factor = graph_.value(n.inputs[1]);
-  if (factor.constant && element_count(right.shape) == 1 && left.shape == out(n).shape && left.quant->zero_point == out(n).quant->zero_point &&
-      left.dtype == out(n).dtype && keeps_codes(left.scale() * to_tensor(factor).as<float>()[0] / out(n).scale(), tosa_dtype(left.dtype)))
+  if (factor.constant && element_count(right.shape) == 1 && left.shape == out(n).shape &&
+      left.quant->zero_point == out(n).quant->zero_point && left.dtype == out(n).dtype &&
+      keeps_codes(left.scale() * to_tensor(factor).as<float>()[0] / out(n).scale(), tosa_dtype(left.dtype)))
     return activate(operand(n.inputs[0]), n);
   // A square gets two rescales too: one with two readers would not be merged into the product.
   return narrow(b.mul(widen(n, 0, 1.0), widen(n, 1, 1.0)), scale, n);
@@ -51,7 +54,8 @@ Result<tosa::TensorId> Lowering::min_max(const Node& n) {
   const Type& right = in(n, 1);
   if (!is_quantized(left) || !is_quantized(right)) return b.binary(op, operand(n.inputs[0]), operand(n.inputs[1]));
   double unit = std::min(left.scale(), right.scale());
-  return narrow(b.binary(op, widen(n, 0, left.scale() / unit), widen(n, 1, right.scale() / unit)), unit / out(n).scale(), n);
+  return narrow(b.binary(op, widen(n, 0, left.scale() / unit), widen(n, 1, right.scale() / unit)),
+                unit / out(n).scale(), n);
 }
 
 Result<tosa::TensorId> Lowering::compare(const Node& n) {
@@ -103,7 +107,8 @@ Result<tosa::TensorId> Lowering::boolean(const Node& n) {
 // unsigned RESCALE gives other numbers than TOSA's.
 tosa::TensorId Lowering::flip_sign(Id x) {
   std::vector<int64_t> flipped(256);
-  for (int64_t i = 0; i < 256; ++i) flipped[static_cast<size_t>(i)] = i < 128 ? i : i - 256;  // of the codes from -128 on
+  for (int64_t i = 0; i < 256; ++i)
+    flipped[static_cast<size_t>(i)] = i < 128 ? i : i - 256;  // of the codes from -128 on
   return b.table(x, b.constant(tosa::DType::I8, {256}, flipped, "flip_sign"));
 }
 

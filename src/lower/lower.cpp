@@ -73,8 +73,10 @@ Result<void> Lowering::run() {
     }
     size_t known = program_.regions[b.region_id()].tensors.size();
     TRY_ASSIGN(Id result, lower_node(node));
-    if (result >= known) b.rename(result, graph_.value(node.outputs[0]).name);  // else it is an operand, and has its name
-    CHECK(b.shape(result) == tosa_shape(out(node).shape), "{} lowers to another shape than {}", node.name, to_text(out(node)));
+    if (result >= known)
+      b.rename(result, graph_.value(node.outputs[0]).name);  // else it is an operand, and has its name
+    CHECK(b.shape(result) == tosa_shape(out(node).shape), "{} lowers to another shape than {}", node.name,
+          to_text(out(node)));
     tensors_[node.outputs[0]] = result;
   }
   std::vector<Id> given;
@@ -175,14 +177,16 @@ Result<tosa::TensorId> Lowering::lower_node(const Node& n) {
 
 Error Lowering::cannot(const Node& n, std::string_view why) const {
   const Loc* loc = graph_.loc(n.loc);
-  return error("{}{}{} ({}) cannot be lowered: {}", loc ? to_text(*loc) : "", loc ? ": " : "", n.name, name_of(n.op), why);
+  return error("{}{}{} ({}) cannot be lowered: {}", loc ? to_text(*loc) : "", loc ? ": " : "", n.name, name_of(n.op),
+               why);
 }
 
 tosa::TensorId Lowering::operand(ValueId id) {
   if (tensors_[id] == kMissing) {
     const Value& value = graph_.value(id);
     CHECK(value.constant, "{} is used before it is lowered", value.name);
-    tensors_[id] = b.constant(tosa_dtype(value.type.dtype), tosa_shape(value.type.shape), Buffer(value.data.begin(), value.data.end()), value.name);
+    tensors_[id] = b.constant(tosa_dtype(value.type.dtype), tosa_shape(value.type.shape),
+                              Buffer(value.data.begin(), value.data.end()), value.name);
   }
   return tensors_[id];
 }
@@ -224,9 +228,11 @@ tosa::TensorId Lowering::activate(Id x, const Node& n, const Type& type) {
   int64_t low = quant.qmin;
   int64_t high = quant.qmax;
   if (const Attr* bound = n.attrs.find(Key::ActMin))
-    low = std::max(low, quantize_value(static_cast<float>(std::get<double>(*bound)), type.scale(), type.zero_point(), quant.qmin, quant.qmax));
+    low = std::max(low, quantize_value(static_cast<float>(std::get<double>(*bound)), type.scale(), type.zero_point(),
+                                       quant.qmin, quant.qmax));
   if (const Attr* bound = n.attrs.find(Key::ActMax))
-    high = std::min(high, quantize_value(static_cast<float>(std::get<double>(*bound)), type.scale(), type.zero_point(), quant.qmin, quant.qmax));
+    high = std::min(high, quantize_value(static_cast<float>(std::get<double>(*bound)), type.scale(), type.zero_point(),
+                                         quant.qmin, quant.qmax));
   if (low <= lowest && high >= highest) return x;
   return b.clamp(x, low, high);
 }

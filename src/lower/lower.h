@@ -1,5 +1,5 @@
-// A region of legalized nodes becomes a TOSA program: one function per family of core ops, exact integer arithmetic derived from the
-// types alone. Nothing is optimized here; equal constants are shared.
+// A region of legalized nodes becomes a TOSA program: one function per family of core ops, exact integer arithmetic
+// derived from the types alone. Nothing is optimized here; equal constants are shared.
 #pragma once
 
 #include "ir/ir.h"

@@ -67,7 +67,7 @@ class Lowering {
   bool is_part_of_slice(const Node& n) const;
 
   // -- shared
-  Id operand(ValueId id);                              // the tensor of a value; constants are added when first used
+  Id operand(ValueId id);  // the tensor of a value; constants are added when first used
   const Type& in(const Node& n, size_t i) const { return graph_.type(n.inputs[i]); }
   const Type& out(const Node& n) const { return graph_.type(n.outputs[0]); }
   Id rescale(Id x, double scale, int64_t from_zp, int64_t to_zp, tosa::DType to);

@@ -11,8 +11,8 @@ namespace swoop {
 
 namespace {
 
-// A tile of C at most, in multiples of what Eigen's kernel keeps in registers (4 x 24). Larger ones are up to 3 % faster
-// on one core, smaller ones are shared out better among many.
+// A tile of C at most, in multiples of what Eigen's kernel keeps in registers (4 x 24). Larger ones are up to 3 %
+// faster on one core, smaller ones are shared out better among many.
 constexpr int64_t kRows = 128;
 constexpr int64_t kColumns = 384;
 constexpr int64_t kDepth = 256;  // rows of B that are packed at a time
@@ -84,7 +84,8 @@ void gemm(int64_t m, int64_t n, int64_t k, MatrixView a, const PackColumns& b, f
     for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
       int64_t k1 = std::min(k, k0 + kDepth);
       b(k0, k1, j0, j1, packed.get());
-      multiply({i1 - i0, j1 - j0, k1 - k0, part(a, i0, k0), {packed.get(), j1 - j0, 1}, c + i0 * ldc + j0, ldc, k0 > 0});
+      multiply(
+          {i1 - i0, j1 - j0, k1 - k0, part(a, i0, k0), {packed.get(), j1 - j0, 1}, c + i0 * ldc + j0, ldc, k0 > 0});
     }
   });
 }

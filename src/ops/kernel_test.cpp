@@ -83,8 +83,8 @@ struct GemmCase {
 
 // Vectors, products smaller than a register tile, several tiles each way, several blocks of k.
 const GemmCase kGemmCases[] = {
-    {1, 1, 530, false, false}, {1, 70, 300, false, true},   {1, 70, 300, false, false}, {90, 1, 33, false, false},
-    {90, 1, 33, true, true},   {3, 2, 5, false, false},     {5, 9, 1, true, false},     {2, 9, 7, false, false},
+    {1, 1, 530, false, false}, {1, 70, 300, false, true},   {1, 70, 300, false, false},  {90, 1, 33, false, false},
+    {90, 1, 33, true, true},   {3, 2, 5, false, false},     {5, 9, 1, true, false},      {2, 9, 7, false, false},
     {29, 71, 530, true, true}, {29, 71, 530, false, false}, {131, 400, 64, false, true}, {300, 800, 290, true, false},
 };
 

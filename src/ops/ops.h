@@ -101,7 +101,8 @@ Result<std::vector<Type>> infer(const Graph& graph, const Node& node);
 // Float execution of one node. Quantized constants must have been dequantized by the caller (to_tensor does).
 Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results);
 
-// Operators that are known by name alone have no kernel here. Who has a runtime for them lends it, once, before threads.
+// Operators that are known by name alone have no kernel here. Who has a runtime for them lends it, once, before
+// threads.
 void lend_opaque_kernel(KernelFn kernel);
 
 // Executes the whole graph in float: quantized types are honoured by quantizing and dequantizing each result (fake

@@ -20,5 +20,4 @@ struct Product {
 void multiply_plain(const Product& product);
 void multiply_avx2(const Product& product);  // x86-64 with AVX2 and FMA only
 
-
 }  // namespace swoop

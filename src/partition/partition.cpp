@@ -18,7 +18,8 @@ bool is_border(const Graph& graph, const Node& node) {
 
 // The runtime's kernels move bytes of any type, so such nodes need no dequantize around them.
 bool moves_codes(const Graph& graph, const Node& node) {
-  return info(node.op).traits.movement && node.op != Op::Pad && !node.inputs.empty() && graph.type(node.inputs[0]).quant == graph.type(node.outputs[0]).quant;
+  return info(node.op).traits.movement && node.op != Op::Pad && !node.inputs.empty() &&
+         graph.type(node.inputs[0]).quant == graph.type(node.outputs[0]).quant;
 }
 
 // Host node on quantized types -> dequantize, the node in float, quantize.
@@ -53,12 +54,14 @@ bool runs_whole(const Graph& body, const NpuTarget& target) {
     for (const auto& inner : node.bodies)
       if (!runs_whole(*inner, target)) return false;
   }
-  return std::all_of(body.outputs().begin(), body.outputs().end(), [&](ValueId id) { return !is_float(body.type(id).dtype); });
+  return std::all_of(body.outputs().begin(), body.outputs().end(),
+                     [&](ValueId id) { return !is_float(body.type(id).dtype); });
 }
 
 class Partitioner {
  public:
-  Partitioner(Graph& graph, const NpuTarget& target, Partition& result) : graph_(graph), target_(target), result_(result) {}
+  Partitioner(Graph& graph, const NpuTarget& target, Partition& result)
+      : graph_(graph), target_(target), result_(result) {}
 
   void run() {
     choose();
@@ -82,8 +85,10 @@ class Partitioner {
       Node& node = graph_.node(id);
       if (is_border(graph_, node)) continue;
       Support support = supports(graph_, node, target_);
-      if (support.ok && !std::all_of(node.bodies.begin(), node.bodies.end(), [&](const auto& body) { return runs_whole(*body, target_); }))
-        support = {false, "all.c5", "one of its branches does not run on the NPU as a whole", "keep both branches to operators of `swoop ops`"};
+      if (support.ok && !std::all_of(node.bodies.begin(), node.bodies.end(),
+                                     [&](const auto& body) { return runs_whole(*body, target_); }))
+        support = {false, "all.c5", "one of its branches does not run on the NPU as a whole",
+                   "keep both branches to operators of `swoop ops`"};
       if (!support.ok)
         for (auto& body : node.bodies) Partitioner(*body, target_, result_).run();
       if (support.ok) {
@@ -91,13 +96,16 @@ class Partitioner {
         continue;
       }
       const Loc* loc = graph_.loc(node.loc);
-      std::string op = node.op == Op::Opaque ? std::string(node.text(Key::Target, "opaque")) : std::string(name_of(node.op));
-      result_.host.push_back({node.name, op, std::string(support.rule), support.reason, std::string(support.advice), loc ? *loc : Loc{}});
+      std::string op =
+          node.op == Op::Opaque ? std::string(node.text(Key::Target, "opaque")) : std::string(name_of(node.op));
+      result_.host.push_back(
+          {node.name, op, std::string(support.rule), support.reason, std::string(support.advice), loc ? *loc : Loc{}});
     }
   }
 
-  // Level of an NPU node: the region it belongs to, from 1. Level of a host node: the regions that must have run before it.
-  // All NPU nodes of a level form one region: no path leaves it and comes back, since a host node in between raises the level.
+  // Level of an NPU node: the region it belongs to, from 1. Level of a host node: the regions that must have run before
+  // it. All NPU nodes of a level form one region: no path leaves it and comes back, since a host node in between raises
+  // the level.
   size_t assign_levels() {
     level_.assign(graph_.node_slots(), 0);
     size_t highest = 0;

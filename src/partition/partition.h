@@ -1,5 +1,5 @@
-// Cuts the graph into regions for the NPU and what stays on the host. Asks target/ about each node as it stands, never guesses; records
-// a reason for each node that stays. Regions are as few as the host nodes between them allow.
+// Cuts the graph into regions for the NPU and what stays on the host. Asks target/ about each node as it stands, never
+// guesses; records a reason for each node that stays. Regions are as few as the host nodes between them allow.
 #pragma once
 
 #include <memory>
@@ -25,9 +25,9 @@ struct Partition {
   std::vector<HostReason> host;
 };
 
-// Moves the NPU's nodes out of `graph` (bodies included) into regions; an opaque node with target kRegionTarget and attribute region=i
-// stands for regions[i]. Host nodes on quantized values get explicit dequantize and quantize nodes around them.
-// Region graphs share the constants' bytes with `graph`, which must outlive them.
+// Moves the NPU's nodes out of `graph` (bodies included) into regions; an opaque node with target kRegionTarget and
+// attribute region=i stands for regions[i]. Host nodes on quantized values get explicit dequantize and quantize nodes
+// around them. Region graphs share the constants' bytes with `graph`, which must outlive them.
 Partition partition(Graph& graph, const NpuTarget& target);
 
 }  // namespace swoop

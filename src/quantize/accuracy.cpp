@@ -25,8 +25,8 @@ struct Pass {
 
 void keep(void* context, ValueId id, const Tensor& tensor) { static_cast<Pass*>(context)->values[id] = tensor; }
 
-// The value of the float graph that one of the quantized graph stands for: the same id, the same origin where the quantizer
-// rewrote a node, or what a border node was made of.
+// The value of the float graph that one of the quantized graph stands for: the same id, the same origin where the
+// quantizer rewrote a node, or what a border node was made of.
 class FloatValues {
  public:
   FloatValues(const Graph& reference, const Graph& quantized) : reference_(reference), quantized_(quantized) {

@@ -125,8 +125,9 @@ Precision TypeAssigner::precision_of_value(ValueId id) const {
                                                              : assignment_.options.precision;
 }
 
-// A classifier's scores that only a softmax reads: they are 16 bits wide inside it anyway, and an accumulator gives 16 bits as
-// fast as 8. Where there are many, twice the bytes cost more than they gain (Whisper's attention on U85: 10 % of the cycles).
+// A classifier's scores that only a softmax reads: they are 16 bits wide inside it anyway, and an accumulator gives 16
+// bits as fast as 8. Where there are many, twice the bytes cost more than they gain (Whisper's attention on U85: 10 %
+// of the cycles).
 bool TypeAssigner::holds_scores(const Class& c) const {
   constexpr int64_t kMostScores = 2048;
   if (c.sources.size() != 1 || element_count(graph_.type(c.sources[0]).shape) > kMostScores) return false;
@@ -136,7 +137,8 @@ bool TypeAssigner::holds_scores(const Class& c) const {
   NodeId reader = kNone;
   for (ValueId member : c.members)
     for (const Use& use : graph_.value(member).uses)
-      if (use.node != kNone && graph_.node(use.node).op == Op::Softmax && kinds_[use.node] == Kind::Quantized) reader = use.node;
+      if (use.node != kNone && graph_.node(use.node).op == Op::Softmax && kinds_[use.node] == Kind::Quantized)
+        reader = use.node;
   return reader != kNone && read_only_by(c, reader);
 }
 
@@ -239,8 +241,9 @@ void TypeAssigner::share_joins() {
   }
 }
 
-// A bilinear resize weighs codes by multiples of a power of two. When the result's scale is one of the operand's too, U85 only shifts the
-// sums; otherwise they are written out in 32 bits and rescaled by an op of their own (64 x 64 x 32 results: 78.0 against 6.4 k cycles).
+// A bilinear resize weighs codes by multiples of a power of two. When the result's scale is one of the operand's too,
+// U85 only shifts the sums; otherwise they are written out in 32 bits and rescaled by an op of their own (64 x 64 x 32
+// results: 78.0 against 6.4 k cycles).
 void TypeAssigner::align_resizes() {
   for (NodeId id : graph_.order()) {
     const Node& node = graph_.node(id);
@@ -252,7 +255,8 @@ void TypeAssigner::align_resizes() {
     Type fine = type_of_class(from);
     const Type coarse = type_of_class(classes_[own]);
     auto shift = static_cast<int>(std::floor(std::log2(coarse.scale() / fine.scale())));
-    if (fine.dtype != coarse.dtype || shift < 0 || shift > 7 || fine.zero_point() % (int64_t{1} << shift) != 0) continue;
+    if (fine.dtype != coarse.dtype || shift < 0 || shift > 7 || fine.zero_point() % (int64_t{1} << shift) != 0)
+      continue;
     from.range = range_of(quantized(fine.dtype, {}, std::ldexp(coarse.scale(), -shift), fine.zero_point()));
   }
 }

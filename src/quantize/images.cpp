@@ -1,12 +1,11 @@
 #include "quantize/images.h"
 
-#include <csetjmp>
-#include <cstdio>
-
 #include <jpeglib.h>
 #include <png.h>
 
 #include <algorithm>
+#include <csetjmp>
+#include <cstdio>
 
 namespace swoop {
 

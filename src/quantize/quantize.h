@@ -130,8 +130,9 @@ struct Noise {
   double signal = 0;
   double error = 0;
 
-  void add(const Tensor& reference, const Tensor& actual);  // of one type and shape; elements that are not finite are masked by design
-  double db() const;                                        // 999 when they are equal
+  void add(const Tensor& reference,
+           const Tensor& actual);  // of one type and shape; elements that are not finite are masked by design
+  double db() const;               // 999 when they are equal
 };
 
 // Of `actual` against `reference`, over all tensors together, in dB.

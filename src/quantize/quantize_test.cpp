@@ -385,7 +385,9 @@ TEST(Quantize, a_join_of_reductions_leaves_their_operand_its_range) {
   Net net;
   ValueId y = net.conv(net.input({1, 3, 8, 8}), 16, "conv");
   Attrs attrs{{Key::Axes, Ints{1}}, {Key::Keepdim, true}};
-  ValueId joined = net.node(Op::Concat, {net.node(Op::Mean, {y}, attrs, "mean"), net.node(Op::ReduceMax, {y}, attrs, "max")}, {{Key::Axis, int64_t{1}}}, "cat");
+  ValueId joined =
+      net.node(Op::Concat, {net.node(Op::Mean, {y}, attrs, "mean"), net.node(Op::ReduceMax, {y}, attrs, "max")},
+               {{Key::Axis, int64_t{1}}}, "cat");
   net.graph.add_output(joined);
   net.graph.add_output(net.unary(y, "tanh"));
   EXPECT_GT(run(net, net.samples(), {}).db, 30);

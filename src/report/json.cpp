@@ -176,8 +176,10 @@ std::string to_json(const Summary& s) {
   json.key("milliseconds");
   json.open('{');
   // Every stage of the contract has its entry; one that did not run says why.
-  for (std::string_view stage : {"import", "clean", "quantize", "legalize", "partition", "lower", "npu", "emit", "verify", "total"}) {
-    auto found = std::find_if(s.milliseconds.begin(), s.milliseconds.end(), [&](const auto& entry) { return entry.first == stage; });
+  for (std::string_view stage :
+       {"import", "clean", "quantize", "legalize", "partition", "lower", "npu", "emit", "verify", "total"}) {
+    auto found = std::find_if(s.milliseconds.begin(), s.milliseconds.end(),
+                              [&](const auto& entry) { return entry.first == stage; });
     if (found != s.milliseconds.end())
       json.field(stage, found->second);
     else

@@ -68,8 +68,8 @@ struct Summary {
   std::string system_config;
   std::string memory_mode;
   std::vector<std::pair<std::string, double>> milliseconds;  // per stage, in order
-  std::map<std::string, int> host_ops;    // kernels between the borders
-  std::map<std::string, int> border_ops;  // quantize and dequantize
+  std::map<std::string, int> host_ops;                       // kernels between the borders
+  std::map<std::string, int> border_ops;                     // quantize and dequantize
   std::vector<HostNodeSummary> host_nodes;
   std::vector<RegionSummary> regions;
   std::vector<PortSummary> inputs;
@@ -79,8 +79,8 @@ struct Summary {
   int64_t method_bytes = 0;
   int64_t temp_bytes = 0;
   std::optional<AccuracySummary> accuracy;
-  std::string accuracy_why;              // why there is none
-  std::vector<std::string> warnings;     // "ranges come from random data", ...
+  std::string accuracy_why;           // why there is none
+  std::vector<std::string> warnings;  // "ranges come from random data", ...
 };
 
 std::string to_json(const Summary& summary);

@@ -51,7 +51,8 @@ std::string hottest(const Summary& s, int64_t total) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < std::min<size_t>(3, layers.size()); ++i) {
     double share = total ? 100.0 * static_cast<double>(layers[i].cycles) / static_cast<double>(total) : 0;
-    texts.push_back(fmt::format("{} {:.0f} %{}", layers[i].name, share, layers[i].source.empty() ? "" : fmt::format(" ({})", layers[i].source)));
+    texts.push_back(fmt::format("{} {:.0f} %{}", layers[i].name, share,
+                                layers[i].source.empty() ? "" : fmt::format(" ({})", layers[i].source)));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
 }
@@ -75,23 +76,31 @@ std::string to_text(const Summary& s) {
   double total_ms = s.milliseconds.empty() ? 0 : s.milliseconds.back().second;
   std::string text;
   auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("{:<9} {}\n", name, value); };
-  line("model", fmt::format("{} -> {} ({})", s.model, s.output.empty() ? "(not written)" : s.output, bytes(s.pte_bytes)));
+  line("model",
+       fmt::format("{} -> {} ({})", s.model, s.output.empty() ? "(not written)" : s.output, bytes(s.pte_bytes)));
   line("target", fmt::format("{}, {}, {}", s.target, s.system_config, s.memory_mode));
   line("inputs", ports(s.inputs));
   line("outputs", ports(s.outputs));
   std::vector<std::string> hosts;
   for (const auto& [op, count] : s.host_ops) hosts.push_back(fmt::format("{} x{}", op, count));
-  line("regions", fmt::format("{} on the NPU ({} TOSA operators), host: {}", s.regions.size(), tosa_ops, hosts.empty() ? "none" : fmt::format("{}", fmt::join(hosts, ", "))));
+  line("regions", fmt::format("{} on the NPU ({} TOSA operators), host: {}", s.regions.size(), tosa_ops,
+                              hosts.empty() ? "none" : fmt::format("{}", fmt::join(hosts, ", "))));
   line("estimate", fmt::format("{} cycles, {:.3f} ms, {} MACs", thousands(cycles), ms, thousands(macs)));
   if (!s.regions.empty()) line("hottest", hottest(s, cycles));
-  line("memory", fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}", bytes(sram), bytes(dram), bytes(flash), bytes(s.planned_bytes), bytes(s.method_bytes), bytes(s.temp_bytes)));
+  line("memory",
+       fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}", bytes(sram), bytes(dram),
+                   bytes(flash), bytes(s.planned_bytes), bytes(s.method_bytes), bytes(s.temp_bytes)));
   if (s.accuracy) {
     std::vector<std::string> outputs;
     for (const OutputAccuracy& o : s.accuracy->outputs)
-      outputs.push_back(o.equal ? fmt::format("{:.1f} % equal", 100 * *o.equal) : fmt::format("SQNR {:.1f} dB (max error {:.3g})", o.sqnr_db, o.max_error));
-    std::string exact = !s.accuracy->bit_exact ? "not run" : *s.accuracy->bit_exact ? "the file runs bit for bit as computed" : "THE FILE DIFFERS";
+      outputs.push_back(o.equal ? fmt::format("{:.1f} % equal", 100 * *o.equal)
+                                : fmt::format("SQNR {:.1f} dB (max error {:.3g})", o.sqnr_db, o.max_error));
+    std::string exact = !s.accuracy->bit_exact   ? "not run"
+                        : *s.accuracy->bit_exact ? "the file runs bit for bit as computed"
+                                                 : "THE FILE DIFFERS";
     std::string noise = outputs.empty() ? "SQNR not known (no samples)"
-                                        : fmt::format("{} on {} sample{}", fmt::join(outputs, ", "), s.accuracy->samples, s.accuracy->samples == 1 ? "" : "s");
+                                        : fmt::format("{} on {} sample{}", fmt::join(outputs, ", "),
+                                                      s.accuracy->samples, s.accuracy->samples == 1 ? "" : "s");
     line("accuracy", fmt::format("{}; {}", noise, exact));
   } else if (!s.accuracy_why.empty()) {
     line("accuracy", fmt::format("not known: {}", s.accuracy_why));
@@ -102,7 +111,8 @@ std::string to_text(const Summary& s) {
   line("time", fmt::format("{:.0f} ms ({})", total_ms, fmt::join(stages, ", ")));
   for (const std::string& warning : s.warnings) text += fmt::format("warning: {}\n", warning);
   for (const HostNodeSummary& node : s.host_nodes) {
-    text += fmt::format("{}note: {} ({}) stays on the host: {} [{}]\n", node.source.empty() ? "" : node.source + ": ", node.op, node.node, node.reason, node.rule);
+    text += fmt::format("{}note: {} ({}) stays on the host: {} [{}]\n", node.source.empty() ? "" : node.source + ": ",
+                        node.op, node.node, node.reason, node.rule);
     if (!node.code.empty()) text += fmt::format("    {}\n", node.code);
     if (!node.advice.empty()) text += fmt::format("  {}\n", node.advice);
   }

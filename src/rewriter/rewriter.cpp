@@ -19,7 +19,8 @@ ValueId Rewriter::make(Op op, std::vector<ValueId> inputs, Attrs attrs) {
 }
 
 ValueId Rewriter::make(Op op, std::vector<ValueId> inputs, Attrs attrs, Type type) {
-  Node& node = graph_->add_node(op, std::move(inputs), {std::move(type)}, std::move(attrs), root_->loc, root_->name, root_->id);
+  Node& node =
+      graph_->add_node(op, std::move(inputs), {std::move(type)}, std::move(attrs), root_->loc, root_->name, root_->id);
   touch(node.id);
   return node.outputs[0];
 }
@@ -45,7 +46,8 @@ void Rewriter::erase_if_dead(NodeId id) {
   while (!candidates.empty()) {
     Node& node = graph_->node(candidates.back());
     candidates.pop_back();
-    bool used = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !graph_->value(v).uses.empty(); });
+    bool used = std::any_of(node.outputs.begin(), node.outputs.end(),
+                            [&](ValueId v) { return !graph_->value(v).uses.empty(); });
     if (!node.alive || used) continue;
     std::vector<ValueId> inputs = node.inputs;
     graph_->erase(node.id);
@@ -58,8 +60,8 @@ void Rewriter::erase_if_dead(NodeId id) {
   }
 }
 
-// `with` now holds what the model calls by the name of the node's result, and so does what it was moved from. A movement that is left out
-// changes no name: its operand has one of its own.
+// `with` now holds what the model calls by the name of the node's result, and so does what it was moved from. A
+// movement that is left out changes no name: its operand has one of its own.
 void Rewriter::hand_on_origin(const Node& node, ValueId with) {
   std::optional<Origin> origin = graph_->value(node.outputs[0]).origin;
   if (!origin || graph_->value(with).constant) return;
@@ -84,8 +86,8 @@ void Rewriter::replace(Node& node, ValueId with) {
   CHECK(node.outputs.size() == 1, "node {} with {} results is replaced by one value", node.name, node.outputs.size());
   ValueId old = node.outputs[0];
   CHECK(old != with, "node {} is replaced by itself", node.name);
-  CHECK(type(old).shape == type(with).shape, "node {} of shape {} is replaced by {}", node.name, to_text(type(old).shape),
-        to_text(type(with).shape));
+  CHECK(type(old).shape == type(with).shape, "node {} of shape {} is replaced by {}", node.name,
+        to_text(type(old).shape), to_text(type(with).shape));
   hand_on_origin(node, with);
   graph_->replace_all_uses(old, with);
   touch_users(with);
@@ -180,7 +182,8 @@ class RuleEngine {
 
 namespace {
 
-void rewrite_with_bodies(Graph& graph, std::span<const Rule> rules, Repeat repeat, const void* context, StepStats& stats) {
+void rewrite_with_bodies(Graph& graph, std::span<const Rule> rules, Repeat repeat, const void* context,
+                         StepStats& stats) {
   RuleEngine(graph, rules, repeat, context, stats).run();
   if (!graph.has_bodies()) return;
   for (NodeId id : graph.order())
@@ -203,7 +206,8 @@ StepStats rewrite(Graph& graph, std::span<const Rule> rules, Repeat repeat, cons
   Timer timer;
   StepStats stats;
   for (const Rule& rule : rules) stats.rules.push_back({rule.name});
-  stats.skipped = std::none_of(rules.begin(), rules.end(), [&](const Rule& rule) { return contains_any(graph, rule.roots); });
+  stats.skipped =
+      std::none_of(rules.begin(), rules.end(), [&](const Rule& rule) { return contains_any(graph, rule.roots); });
   if (!stats.skipped) rewrite_with_bodies(graph, rules, repeat, context, stats);
   stats.microseconds = timer.microseconds();
   return stats;

@@ -1,6 +1,7 @@
-// The engine that applies rewrite rules. It owns the loop: a worklist in which a node meets only the rules that list its op as a root,
-// and after a change only the new nodes and the neighbours of what changed are queued again. A rule table whose root ops are
-// absent from the graph and all its bodies is not run at all. Every rule counts its tries, hits and time.
+// The engine that applies rewrite rules. It owns the loop: a worklist in which a node meets only the rules that list
+// its op as a root, and after a change only the new nodes and the neighbours of what changed are queued again. A rule
+// table whose root ops are absent from the graph and all its bodies is not run at all. Every rule counts its tries,
+// hits and time.
 #pragma once
 
 #include <span>
@@ -20,10 +21,12 @@ class Rewriter {
 
   // The facts a table of rules was started with (the target, say).
   template <typename T>
-  const T& context() const { return *static_cast<const T*>(context_); }
+  const T& context() const {
+    return *static_cast<const T*>(context_);
+  }
 
-  // New nodes stand before the node being rewritten and inherit its location. The result type is inferred, or given by the caller
-  // where a quantized result needs a scale that inference cannot know.
+  // New nodes stand before the node being rewritten and inherit its location. The result type is inferred, or given by
+  // the caller where a quantized result needs a scale that inference cannot know.
   ValueId make(Op op, std::vector<ValueId> inputs, Attrs attrs = {});
   ValueId make(Op op, std::vector<ValueId> inputs, Attrs attrs, Type type);
   ValueId constant(Type type, Buffer data, std::string_view name);
@@ -55,7 +58,7 @@ class Rewriter {
 };
 
 struct Rule {
-  std::string_view name;           // the function's name in kebab case
+  std::string_view name;  // the function's name in kebab case
   std::vector<Op> roots;
   bool (*apply)(Rewriter&, Node&);  // true when something changed
 };

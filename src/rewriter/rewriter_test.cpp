@@ -75,7 +75,8 @@ TEST(Rewriter, counts_and_rewrites_inside_bodies) {
 TEST(Rewriter, keeps_what_other_users_need) {
   Graph graph = chain_of_transposes(1);
   ValueId first = graph.outputs()[0];
-  ValueId second = graph.add_node(Op::Transpose, {first}, {graph.type(first)}, {{Key::Perm, Ints{1, 0}}}, kNone, "t").outputs[0];
+  ValueId second =
+      graph.add_node(Op::Transpose, {first}, {graph.type(first)}, {{Key::Perm, Ints{1, 0}}}, kNone, "t").outputs[0];
   graph.add_output(second);
   rewrite(graph, kRules, Repeat::Fixpoint);
   EXPECT_EQ(graph.node_count(), 1u);
@@ -87,7 +88,8 @@ bool turn_add(Rewriter& rw, Node& n) {
   if (rw.producer(n, 0, Op::Transpose)) return false;
   auto turned = [&](ValueId v) { return rw.make(Op::Transpose, {v}, {{Key::Perm, Ints{1, 2, 0}}}); };
   ValueId sum = rw.make(Op::Add, {turned(n.inputs[0]), turned(n.inputs[1])});
-  ValueId back = rw.make(Op::Transpose, {rw.make(Op::Reshape, {sum}, {{Key::Shape, Ints{3, 4, 2}}})}, {{Key::Perm, Ints{2, 0, 1}}});
+  ValueId back = rw.make(Op::Transpose, {rw.make(Op::Reshape, {sum}, {{Key::Shape, Ints{3, 4, 2}}})},
+                         {{Key::Perm, Ints{2, 0, 1}}});
   rw.replace(n, back);
   return true;
 }
@@ -141,7 +143,8 @@ TEST(RewriterDeathTest, names_the_rules_that_undo_each_other) {
   ValueId y = graph.add_input(type, "y");
   graph.add_output(graph.add_node(Op::Add, {x, y}, {type}, {}, kNone, "sum").outputs[0]);
   const Rule rules[] = {{"swap-operands", {Op::Add}, swap_operands}};
-  EXPECT_EXIT(rewrite(graph, rules, Repeat::Fixpoint), testing::ExitedWithCode(2), "rules swap-operands and swap-operands undo each other");
+  EXPECT_EXIT(rewrite(graph, rules, Repeat::Fixpoint), testing::ExitedWithCode(2),
+              "rules swap-operands and swap-operands undo each other");
 }
 
 }  // namespace

@@ -85,8 +85,10 @@ using Spans = std::vector<Span>;
 Result<Spans> spans_of(Machine& machine, const FeatureMap& map, const Box& box) {
   Spans spans;
   auto add = [&](int64_t first, int64_t bytes) {
-    if (!spans.empty() && spans.back().last == first) spans.back().last = first + bytes;
-    else spans.push_back({first, first + bytes});
+    if (!spans.empty() && spans.back().last == first)
+      spans.back().last = first + bytes;
+    else
+      spans.push_back({first, first + bytes});
   };
   const int bytes = map.type.bytes;
   const int bricks = map.bricks ? (box.last.c - 1) / kBrick - box.first.c / kBrick + 1 : 1;
@@ -96,8 +98,8 @@ Result<Spans> spans_of(Machine& machine, const FeatureMap& map, const Box& box) 
       const int64_t pixel = map.pixel_address(y, x);
       for (int c = box.first.c; c < box.last.c;) {
         const int end = map.bricks ? std::min(box.last.c, (c / kBrick + 1) * kBrick) : box.last.c;
-        const int64_t at = map.bricks ? pixel + c / kBrick * map.stride_c + int64_t{c % kBrick} * bytes
-                                      : pixel + int64_t{c} * bytes;
+        const int64_t at =
+            map.bricks ? pixel + c / kBrick * map.stride_c + int64_t{c % kBrick} * bytes : pixel + int64_t{c} * bytes;
         add(at, int64_t{end - c} * bytes);
         c = end;
       }
@@ -110,8 +112,10 @@ Result<Spans> spans_of(Machine& machine, const FeatureMap& map, const Box& box) 
 int64_t common_byte(const Spans& a, const Spans& b) {
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     if (a[i].first < b[j].last && b[j].first < a[i].last) return std::max(a[i].first, b[j].first);
-    if (a[i].last <= b[j].last) ++i;
-    else ++j;
+    if (a[i].last <= b[j].last)
+      ++i;
+    else
+      ++j;
   }
   return -1;
 }
@@ -151,9 +155,9 @@ Result<Spans> written_by(Machine& machine, const KernelBlocks& kernel, int64_t b
 bool same_place(const BlockRead& read, const KernelBlocks& kernel) {
   const FeatureMap &a = read.map, &b = kernel.written;
   return read.order == ReadOrder::Same && read.shape == kernel.output && kernel.reversed == 0 &&
-         kernel.written_axes == std::array{0, 1, 2} && a.bricks == b.bricks &&
-         a.type.bytes == b.type.bytes && std::equal(a.base, a.base + 4, b.base) && a.height0 == b.height0 &&
-         a.height1 == b.height1 && a.width0 == b.width0 && a.stride_x == b.stride_x && a.stride_y == b.stride_y &&
+         kernel.written_axes == std::array{0, 1, 2} && a.bricks == b.bricks && a.type.bytes == b.type.bytes &&
+         std::equal(a.base, a.base + 4, b.base) && a.height0 == b.height0 && a.height1 == b.height1 &&
+         a.width0 == b.width0 && a.stride_x == b.stride_x && a.stride_y == b.stride_y &&
          (!a.bricks || a.stride_c == b.stride_c);
 }
 

@@ -64,8 +64,10 @@ void convolve(const Window& window, const PaddedInput<int16_t>& input, const Wei
         if (wide)
           for (size_t i = 0; i < sums.size(); ++i) totals[i] += sums[i];
       }
-      if (wide) consume(y, totals.data(), out_stride);
-      else consume(y, sums.data(), out_stride);
+      if (wide)
+        consume(y, totals.data(), out_stride);
+      else
+        consume(y, sums.data(), out_stride);
     }
   });
 }
@@ -152,8 +154,10 @@ Result<void> run_convolution(Machine& machine, bool depthwise, uint32_t paramete
       }
     }
   };
-  if (depthwise) convolve_depthwise(window, input, *weights, consume);
-  else convolve(window, input, *weights, ifm.type.bytes == 2, consume);
+  if (depthwise)
+    convolve_depthwise(window, input, *weights, consume);
+  else
+    convolve(window, input, *weights, ifm.type.bytes == 2, consume);
   if (!plain) return finish_accumulators(machine, stage, std::move(accumulators));
   return write_output(machine, stage, std::move(values));
 }

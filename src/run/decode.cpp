@@ -100,9 +100,7 @@ Result<DriverPayload> parse_payload(Bytes commands) {
     switch (word(i) & 0xff) {
       case kConfig:
         if (i + 2 >= words) return error("The command payload ends inside its configuration.");
-        {
-          TRY_ASSIGN(config, parse_config(word(i + 1)));
-        }
+        { TRY_ASSIGN(config, parse_config(word(i + 1))); }
         i += 3;
         break;
       case kNop: ++i; break;

@@ -66,8 +66,10 @@ struct Operand {
     } else {
       int64_t* to = out;
       for (int x = 0; x < output.w; ++x, from += step_x, to += output.c) {
-        if (shape.c == output.c) std::copy_n(from, output.c, to);
-        else std::fill_n(to, output.c, from[0]);
+        if (shape.c == output.c)
+          std::copy_n(from, output.c, to);
+        else
+          std::fill_n(to, output.c, from[0]);
       }
     }
     if (left_shift == 0 && scale == 1 && shift == 0) return;
@@ -321,7 +323,8 @@ Result<void> run_elementwise(Machine& machine, uint32_t mode_bits) {
       if (read->binary) b.expand_row(static_cast<int>(row), shape, right.data());
       compute_row(mode, left.data(), right.data(), row_size, stage.rounding, bits);
       const size_t at = row * static_cast<size_t>(row_size);
-      if (!wide) stage.finish_same_scale(left.data(), values.data() + at, row_size);
+      if (!wide)
+        stage.finish_same_scale(left.data(), values.data() + at, row_size);
       else
         for (int64_t i = 0; i < row_size; ++i)
           values64[at + static_cast<size_t>(i)] = stage.finish64(left[static_cast<size_t>(i)], 0);

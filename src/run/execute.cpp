@@ -88,7 +88,8 @@ Result<void> account(Machine& machine, Hazards& hazards, KernelBlocks& previous,
                      NpuObserver* observer) {
   Accesses accesses = machine.memory.take_accesses();
   if (observer != nullptr) {
-    NpuStep step{command.position, command.name(), command.is_kernel(), std::move(machine.summary), {}, std::move(machine.block)};
+    NpuStep step{command.position,        command.name(), command.is_kernel(), std::move(machine.summary), {},
+                 std::move(machine.block)};
     for (const Access& access : accesses)
       if (access.write) step.writes.push_back(access.range);
     observer->on_step(step, all_regions(machine.memory));

@@ -72,7 +72,8 @@ Result<void> run_matrix_product(Machine& machine) {
           }
         }
         const int64_t at = static_cast<int64_t>(start + r) * outputs;
-        if (plain) stage.finish_same_scale(sums.data(), values.data() + at, outputs);
+        if (plain)
+          stage.finish_same_scale(sums.data(), values.data() + at, outputs);
         else
           for (int o = 0; o < outputs; ++o) accumulators.add(at + o, sums[static_cast<size_t>(o)]);
       }

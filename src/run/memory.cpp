@@ -38,8 +38,10 @@ std::string Memory::region_name(int region) {
 
 Result<const Region*> Memory::find(int region, int64_t first, uint64_t size, const char* what) const {
   const Region* found = nullptr;
-  if (region == kInternalRegion) found = &internal_;
-  else if (region >= 0 && region < kNpuRegionCount) found = &regions_[static_cast<size_t>(region)];
+  if (region == kInternalRegion)
+    found = &internal_;
+  else if (region >= 0 && region < kNpuRegionCount)
+    found = &regions_[static_cast<size_t>(region)];
   if (found == nullptr || !found->present)
     return error("{} uses {}, which the program does not have.", what, region_name(region));
   if (first < 0 || static_cast<uint64_t>(first) > found->size || size > found->size - static_cast<uint64_t>(first))
@@ -82,8 +84,10 @@ Result<void> Memory::copy(int from, int64_t source, int to, int64_t destination,
   if (size == 0) return {};
   std::memcpy(writer->data + destination, reader->data + source, size);
   Region& slot = to == kInternalRegion ? internal_ : regions_[static_cast<size_t>(to)];
-  if (reader->written.empty()) std::memset(slot.written.data() + destination, 1, size);
-  else std::memcpy(slot.written.data() + destination, reader->written.data() + source, size);
+  if (reader->written.empty())
+    std::memset(slot.written.data() + destination, 1, size);
+  else
+    std::memcpy(slot.written.data() + destination, reader->written.data() + source, size);
   note(false, "", from, static_cast<uint64_t>(source), static_cast<uint64_t>(source) + size);
   note(true, "", to, static_cast<uint64_t>(destination), static_cast<uint64_t>(destination) + size);
   return {};

@@ -1,9 +1,10 @@
 // run_npz: arrays in, arrays out.
+#include "support/npz.h"
+
 #include <algorithm>
 
 #include "run/runtime.h"
 #include "support/file.h"
-#include "support/npz.h"
 #include "support/timer.h"
 
 namespace swoop {

@@ -107,7 +107,8 @@ void note_block(Machine& machine, const OutputStage& stage, Shape3 shape, const 
   NpuBlock& block = machine.block.emplace(NpuBlock{shape.h, shape.w, shape.c, stage.map.type.bytes, {}, {}, false});
   const auto bytes = static_cast<size_t>(stage.map.type.bytes);
   block.codes.resize(values.size() * bytes);
-  for (size_t i = 0; i < values.size(); ++i) std::memcpy(block.codes.data() + i * bytes, &values[i], std::min(bytes, sizeof(T)));
+  for (size_t i = 0; i < values.size(); ++i)
+    std::memcpy(block.codes.data() + i * bytes, &values[i], std::min(bytes, sizeof(T)));
   if (stage.chain < 0) block.place = stage.map;
 }
 
@@ -216,7 +217,8 @@ void OutputStage::finish_same_scale(const int64_t* accumulators, int32_t* out, i
     const int64_t scale = global.scale, half = int64_t{1} << (global.shift - 1);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t value = accumulators[i];
-      if (value < INT32_MIN || value > INT32_MAX) out[i] = finish(value, 0);
+      if (value < INT32_MIN || value > INT32_MAX)
+        out[i] = finish(value, 0);
       else
         out[i] = static_cast<int32_t>(
             std::clamp(((value * scale + half) >> global.shift) + map.zero_point, clip_low, clip_high));

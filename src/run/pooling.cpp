@@ -117,8 +117,10 @@ Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
         for (int i = 0; i < c; ++i) {
           int64_t sum = count == 0 ? 0 : sums[static_cast<size_t>(i)];
           if (divides && count > 0) sum = divide(sum, count);
-          if (plain) values[static_cast<size_t>(at + i)] = stage.finish(sum, i);
-          else accumulators.add(at + i, sum);
+          if (plain)
+            values[static_cast<size_t>(at + i)] = stage.finish(sum, i);
+          else
+            accumulators.add(at + i, sum);
         }
       }
   });

@@ -57,8 +57,8 @@ Result<std::vector<NpuCommand>> decode_commands(const DriverPayload& payload);
 // One line: "  123  NPU_SET_IFM_REGION   1".
 std::string to_text(const NpuCommand& command);
 
-// For whom a transfer works: of each NPU_OP_DMA_START the operation that first uses what it brings (weights, scales, a feature map, a
-// look-up table), both as words in the stream; else the operation behind it.
+// For whom a transfer works: of each NPU_OP_DMA_START the operation that first uses what it brings (weights, scales, a
+// feature map, a look-up table), both as words in the stream; else the operation behind it.
 struct TransferUse {
   uint32_t transfer = 0;
   uint32_t user = 0;
@@ -99,7 +99,7 @@ struct NpuBlock {
   int bytes = 1;                  // of an element
   Buffer codes;                   // dense: [height][width][depth]
   std::optional<NpuPlace> place;  // nullopt: a chain buffer, for the next operation alone
-  bool turned = false;            // transposed or reversed behind the operation: `place` is not where the operation saw it
+  bool turned = false;  // transposed or reversed behind the operation: `place` is not where the operation saw it
 };
 
 // One operation that was carried out.

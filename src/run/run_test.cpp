@@ -1,5 +1,7 @@
 // The NPU in software without Python: small programs with known results (test/data/npu), the decoder's refusals, and
 // programs with every single bit flipped, which must end in an error or in other numbers.
+#include "run/run.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include "run/gemm.h"
 #include "run/output.h"
 #include "run/registers.h"
-#include "run/run.h"
 #include "run/weights.h"
 #include "support/file.h"
 
@@ -101,9 +102,12 @@ TEST_P(Samples, survive_every_flipped_bit) {
     for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
       bytes[bit / 8] ^= std::byte{1} << (bit % 8);
       auto output = sample.run(options);
-      if (!output) ++failed;
-      else if (*output != sample.expected) ++other;
-      else ++same;
+      if (!output)
+        ++failed;
+      else if (*output != sample.expected)
+        ++other;
+      else
+        ++same;
       bytes[bit / 8] ^= std::byte{1} << (bit % 8);
     }
   };

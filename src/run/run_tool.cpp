@@ -93,13 +93,17 @@ Result<void> print_commands(const std::string& blob) {
 int main_of_tool(int argc, char** argv) {
   std::vector<std::string> args(argv + 1, argv + argc);
   Result<void> done;
-  if (args.size() == 2 && args[0] == "--text") done = print_commands(args[1]);
+  if (args.size() == 2 && args[0] == "--text")
+    done = print_commands(args[1]);
   else if (args.size() == 2 && args[0] == "--trace") {
     Printer printer;
     done = run_one(args[1], 1, &printer);
-  } else if (args.size() == 1) return run_folder(args[0], 1);
-  else if (args.size() == 3 && args[1] == "--repeat") return run_folder(args[0], std::stoi(args[2]));
-  else done = error("run_tool FOLDER [--repeat N] | --text BLOB | --trace STEM");
+  } else if (args.size() == 1)
+    return run_folder(args[0], 1);
+  else if (args.size() == 3 && args[1] == "--repeat")
+    return run_folder(args[0], std::stoi(args[2]));
+  else
+    done = error("run_tool FOLDER [--repeat N] | --text BLOB | --trace STEM");
   if (!done) fmt::print(stderr, "{}\n", done.error().message);
   return done ? 0 : 1;
 }

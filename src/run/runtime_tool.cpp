@@ -1,9 +1,9 @@
 // Runs a .pte for the Python tests: `runtime_tool MODEL.pte INPUTS.npz OUTPUTS.npz [DUMP]` does what `swoop run` does
 // and prints the memory it took as JSON; `runtime_tool --ports MODEL.pte` prints inputs and outputs.
+#include <fmt/ranges.h>
+
 #include <cstdio>
 #include <cstring>
-
-#include <fmt/ranges.h>
 
 #include "run/runtime.h"
 #include "support/file.h"

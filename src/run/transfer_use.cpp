@@ -22,11 +22,13 @@ struct Pending {
 bool uses(Registers& r, const Pending& pending) {
   if (pending.internal) return true;  // a look-up table is for the next operation
   constexpr std::pair<Cmd, Cmd> kBases[] = {
-      {Cmd::WEIGHT_REGION, Cmd::WEIGHT_BASE},  {Cmd::WEIGHT_REGION, Cmd::WEIGHT1_BASE}, {Cmd::SCALE_REGION, Cmd::SCALE_BASE},
-      {Cmd::IFM_REGION, Cmd::IFM_BASE0},       {Cmd::IFM2_REGION, Cmd::IFM2_BASE0},
+      {Cmd::WEIGHT_REGION, Cmd::WEIGHT_BASE}, {Cmd::WEIGHT_REGION, Cmd::WEIGHT1_BASE},
+      {Cmd::SCALE_REGION, Cmd::SCALE_BASE},   {Cmd::IFM_REGION, Cmd::IFM_BASE0},
+      {Cmd::IFM2_REGION, Cmd::IFM2_BASE0},
   };
   return std::any_of(std::begin(kBases), std::end(kBases), [&](const auto& base) {
-    if (!r.is_set(base.first) || !r.is_set(base.second) || (r.parameter(base.first) & 7) != pending.region) return false;
+    if (!r.is_set(base.first) || !r.is_set(base.second) || (r.parameter(base.first) & 7) != pending.region)
+      return false;
     int64_t address = r.address(base.second);
     return address >= pending.first && address < pending.last;
   });
@@ -49,8 +51,8 @@ std::vector<TransferUse> transfer_uses(const std::vector<NpuCommand>& commands) 
         pending.erase(pending.begin());
       }
       int64_t first = registers.address(Cmd::DMA0_DST);
-      pending.push_back({command.position, 0, registers.bits(Cmd::DMA0_DST_REGION, 8, 1) != 0, registers.bits(Cmd::DMA0_DST_REGION, 0, 3), first,
-                         first + registers.address(Cmd::DMA0_LEN)});
+      pending.push_back({command.position, 0, registers.bits(Cmd::DMA0_DST_REGION, 8, 1) != 0,
+                         registers.bits(Cmd::DMA0_DST_REGION, 0, 3), first, first + registers.address(Cmd::DMA0_LEN)});
     } else if (command.is_kernel()) {
       for (Pending& p : pending)
         if (p.next == 0) p.next = command.position;
@@ -61,7 +63,8 @@ std::vector<TransferUse> transfer_uses(const std::vector<NpuCommand>& commands) 
     }
   }
   for (const Pending& p : pending) settle(p, p.next);
-  std::sort(found.begin(), found.end(), [](const TransferUse& a, const TransferUse& b) { return a.transfer < b.transfer; });
+  std::sort(found.begin(), found.end(),
+            [](const TransferUse& a, const TransferUse& b) { return a.transfer < b.transfer; });
   return found;
 }
 

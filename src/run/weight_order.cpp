@@ -78,7 +78,8 @@ Result<std::vector<int32_t>> weight_positions_u55(const WeightOrder& order, int 
                   for (int z = 0; z < order.microblock_depth; ++z)
                     for (int i = 0; i < (order.depthwise ? 1 : kInputMicroblock); ++i) {
                       int out = block + micro + z;
-                      if (y >= sub_h || out >= outputs) positions.pad(1);
+                      if (y >= sub_h || out >= outputs)
+                        positions.pad(1);
                       else
                         positions.add(out * order.streams + stream, sub_y + y, sub_x + x, in + in_outer + in_inner + i,
                                       order.out);
@@ -95,10 +96,12 @@ Result<std::vector<int32_t>> weight_positions_u85(const WeightOrder& order, int 
   constexpr int kInterleave = 4;  // output channels that stay together when several decoders share the work
   const bool wide = order.input_bytes == 2;
   int input_block = 64;  // depth of input blocks; see the block configuration of the U85 in regor
-  if (order.part_kernel_first) input_block = 16;
+  if (order.part_kernel_first)
+    input_block = 16;
   else if (order.input_bytes == 4 || (order.macs <= 256 && order.microblock_depth == 16 && !order.sparse))
     input_block = 32;
-  else if (order.sparse && order.input_bytes == 1) input_block = 128;
+  else if (order.sparse && order.input_bytes == 1)
+    input_block = 128;
   int tap_round = 1, input_micro = input_block, stride_y = 1, stride_x = 1;
   if (order.depthwise) {
     tap_round = 10;

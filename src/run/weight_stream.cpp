@@ -90,7 +90,8 @@ Result<void> read_slice(BitReader& bits, const Slice& slice, int weight_bits, bo
       uint32_t unary = bits.get(run_unary);
       zeros.count = 0;
       for (int i = 0; i < run_unary; ++i) {
-        if (unary >> i & 1) ++run_quotient;
+        if (unary >> i & 1)
+          ++run_quotient;
         else {
           zeros.quotients[static_cast<size_t>(zeros.count++)] = run_quotient;
           run_quotient = 0;

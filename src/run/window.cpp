@@ -31,8 +31,8 @@ Result<Window> read_window(Machine& machine) {
   TRY(machine.check_registers());
   // A window may lie in the padding alone (regor splits transposed convolutions into such pieces), but no further out.
   if (window.padded_h() < window.top + window.bottom || window.padded_w() < window.left + window.right)
-    return error("The padding ({}, {}, {}, {}) is larger than the input with it.", window.top, window.left, window.bottom,
-                 window.right);
+    return error("The padding ({}, {}, {}, {}) is larger than the input with it.", window.top, window.left,
+                 window.bottom, window.right);
   int64_t input = int64_t{window.padded_h()} * window.padded_w();
   if (input > kMaxElements || input * window.input_depth > kMaxElements || window.output.elements() > kMaxElements ||
       int64_t{window.output.h} * window.output.w > kMaxElements)
@@ -76,8 +76,10 @@ Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const
   for (int y = 0; y < inner_h; ++y)
     for (int x = 0; x < inner_w; ++x) {
       T* to = inner + y * row + int64_t{x} * input.c;
-      if (window.upscale == Upscale::Zeros && (y % 2 != 0 || x % 2 != 0)) std::fill_n(to, input.c, T{0});
-      else std::copy_n(values.data() + (int64_t{y / 2} * small.w + x / 2) * small.c, input.c, to);
+      if (window.upscale == Upscale::Zeros && (y % 2 != 0 || x % 2 != 0))
+        std::fill_n(to, input.c, T{0});
+      else
+        std::copy_n(values.data() + (int64_t{y / 2} * small.w + x / 2) * small.c, input.c, to);
     }
   return input;
 }

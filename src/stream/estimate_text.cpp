@@ -10,12 +10,15 @@ constexpr std::string_view kLead = "swoop ";
 
 struct Field {
   std::string_view name;
-  int64_t EstimateFigures::* member;
+  int64_t EstimateFigures::*member;
 };
 constexpr Field kFields[] = {
-    {"total_cycles", &EstimateFigures::total_cycles}, {"npu_cycles", &EstimateFigures::npu_cycles},
-    {"macs", &EstimateFigures::macs},                 {"sram_bytes", &EstimateFigures::sram_bytes},
-    {"flash_bytes", &EstimateFigures::flash_bytes},   {"dram_bytes", &EstimateFigures::dram_bytes},
+    {"total_cycles", &EstimateFigures::total_cycles},
+    {"npu_cycles", &EstimateFigures::npu_cycles},
+    {"macs", &EstimateFigures::macs},
+    {"sram_bytes", &EstimateFigures::sram_bytes},
+    {"flash_bytes", &EstimateFigures::flash_bytes},
+    {"dram_bytes", &EstimateFigures::dram_bytes},
 };
 
 // The text up to the next ";", which is taken off together with the blank behind it.
@@ -38,7 +41,7 @@ std::optional<int64_t> parse_count(std::string_view text) {
 }  // namespace
 
 std::string estimates_text(const Estimates& estimates, std::string_view version) {
-  EstimateFigures figures{std::string(version), estimates.total_cycles, estimates.npu_cycles, estimates.macs,
+  EstimateFigures figures{std::string(version),   estimates.total_cycles,  estimates.npu_cycles,  estimates.macs,
                           estimates.sram_bytes(), estimates.flash_bytes(), estimates.dram_bytes()};
   std::string text = fmt::format("{}{}", kLead, version);
   for (const Field& field : kFields) text += fmt::format("; {}={}", field.name, figures.*field.member);

@@ -16,8 +16,9 @@ Estimates some_estimates() {
 }
 
 TEST(EstimatesText, is_one_line_with_every_total) {
-  EXPECT_EQ(estimates_text(some_estimates(), "0.1.0"),
-            "swoop 0.1.0; total_cycles=123456789012; npu_cycles=1000; macs=42; sram_bytes=7; flash_bytes=8; dram_bytes=0");
+  EXPECT_EQ(
+      estimates_text(some_estimates(), "0.1.0"),
+      "swoop 0.1.0; total_cycles=123456789012; npu_cycles=1000; macs=42; sram_bytes=7; flash_bytes=8; dram_bytes=0");
 }
 
 TEST(EstimatesText, comes_back_whole) {

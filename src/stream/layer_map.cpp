@@ -106,8 +106,8 @@ class Reader {
 
 constexpr uint64_t kQuantized = 1, kInside = 2;  // flags of a layer
 
-constexpr std::string MappedLayer::* kTexts[] = {&MappedLayer::name, &MappedLayer::op, &MappedLayer::source,
-                                                 &MappedLayer::dtype, &MappedLayer::value};
+constexpr std::string MappedLayer::*kTexts[] = {&MappedLayer::name, &MappedLayer::op, &MappedLayer::source,
+                                                &MappedLayer::dtype, &MappedLayer::value};
 
 void write_layer(Writer& out, const MappedLayer& layer, const std::map<std::string_view, uint64_t>& texts) {
   for (auto member : kTexts) out.number(texts.at(layer.*member));

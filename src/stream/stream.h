@@ -130,18 +130,18 @@ struct StreamOperation {
 // One value of a region: where it came from, and what its bytes mean.
 struct MappedLayer {
   struct Move {
-    bool transpose = false;    // else a reshape
-    std::vector<int64_t> to;   // perm or shape
+    bool transpose = false;   // else a reshape
+    std::vector<int64_t> to;  // perm or shape
     bool operator==(const Move&) const = default;
   };
-  std::string name;            // of the exported node
-  std::string op;              // "conv"
-  std::string source;          // "net.py:31"; may be empty
-  std::string dtype = "i8";    // "i8", "i16", "i32", ...
-  std::vector<int64_t> shape;  // as the NPU has it
+  std::string name;                                 // of the exported node
+  std::string op;                                   // "conv"
+  std::string source;                               // "net.py:31"; may be empty
+  std::string dtype = "i8";                         // "i8", "i16", "i32", ...
+  std::vector<int64_t> shape;                       // as the NPU has it
   std::optional<std::pair<double, int64_t>> quant;  // scale and zero point; nullopt: plain integers
-  std::string value;           // of the model, that it holds; empty: nothing that the model has a name for
-  std::vector<Move> moves;     // that lead from the model's value to this one
+  std::string value;               // of the model, that it holds; empty: nothing that the model has a name for
+  std::vector<Move> moves;         // that lead from the model's value to this one
   std::optional<uint32_t> inside;  // no operation writes it: the layer that it is computed in
   bool operator==(const MappedLayer&) const = default;
 };
@@ -187,7 +187,7 @@ struct NpuProgram {
   std::vector<NpuTensor> inputs;
   std::vector<NpuTensor> outputs;
   std::vector<NpuTensor> variables;
-  std::optional<Estimates> estimates;  // nullopt after unpack()
+  std::optional<Estimates> estimates;               // nullopt after unpack()
   std::vector<StreamOperation> layer_of_operation;  // layer: of estimates->layers. In order; empty after unpack()
 };
 

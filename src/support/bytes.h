@@ -18,9 +18,7 @@ using Bytes = std::span<const std::byte>;
 using Buffer = std::vector<std::byte>;
 
 inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
-inline std::string_view text_of(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 // offset and size come from a file: false if the range is not inside the bytes, without overflow.
 inline bool contains(Bytes bytes, uint64_t offset, uint64_t size) {

@@ -14,8 +14,8 @@ void set_check_context(std::string step);
 
 }  // namespace swoop
 
-#define CHECK(condition, ...)                                                                   \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]]                                                              \
-      ::swoop::check_failed(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__));          \
+#define CHECK(condition, ...)                                                          \
+  do {                                                                                 \
+    if (!(condition)) [[unlikely]]                                                     \
+      ::swoop::check_failed(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
   } while (false)

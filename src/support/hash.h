@@ -1,4 +1,5 @@
-// A stable 64-bit hash (FNV-1a over 8-byte words): the same on every machine and run. For deduplication and dumps, not for security.
+// A stable 64-bit hash (FNV-1a over 8-byte words): the same on every machine and run. For deduplication and dumps, not
+// for security.
 #pragma once
 
 #include "support/bytes.h"

@@ -20,10 +20,12 @@ struct Job {
   size_t chunk;
   std::atomic<size_t> next{0};
 
-  // Takes chunks until none is left. Whoever is free takes the next one, so a thread that the machine does not run delays nobody.
+  // Takes chunks until none is left. Whoever is free takes the next one, so a thread that the machine does not run
+  // delays nobody.
   void work() {
     inside_job = true;
-    for (size_t first = next.fetch_add(chunk); first < count; first = next.fetch_add(chunk)) body(first, std::min(first + chunk, count));
+    for (size_t first = next.fetch_add(chunk); first < count; first = next.fetch_add(chunk))
+      body(first, std::min(first + chunk, count));
     inside_job = false;
   }
 };

@@ -10,8 +10,8 @@ namespace swoop {
 void set_thread_count(int threads);
 int thread_count();
 
-// Calls body(first, last) on disjoint ranges that cover [0, count), all but the last at least `grain` long, from several threads; returns when
-// all are done. Runs in the caller's thread when there is too little to split.
+// Calls body(first, last) on disjoint ranges that cover [0, count), all but the last at least `grain` long, from
+// several threads; returns when all are done. Runs in the caller's thread when there is too little to split.
 void parallel_for(size_t count, size_t grain, const std::function<void(size_t first, size_t last)>& body);
 
 }  // namespace swoop

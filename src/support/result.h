@@ -62,15 +62,15 @@ class [[nodiscard]] Result<void> {
 #define SWOOP_CONCAT(a, b) SWOOP_CONCAT_(a, b)
 
 // TRY(expr): returns the error of a Result<void>, or goes on.
-#define TRY(expr)                                             \
-  do {                                                        \
-    auto try_result = (expr);                                 \
-    if (!try_result) return std::move(try_result.error());    \
+#define TRY(expr)                                          \
+  do {                                                     \
+    auto try_result = (expr);                              \
+    if (!try_result) return std::move(try_result.error()); \
   } while (false)
 
 // TRY_ASSIGN(auto x, expr): unwraps a Result<T> into x, or returns its error.
 #define TRY_ASSIGN(declaration, expr) TRY_ASSIGN_(SWOOP_CONCAT(try_result_, __LINE__), declaration, expr)
-#define TRY_ASSIGN_(result, declaration, expr)       \
-  auto result = (expr);                              \
-  if (!result) return std::move(result.error());     \
+#define TRY_ASSIGN_(result, declaration, expr)   \
+  auto result = (expr);                          \
+  if (!result) return std::move(result.error()); \
   declaration = std::move(*result)

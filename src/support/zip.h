@@ -19,7 +19,7 @@ struct ZipEntry {
   uint64_t packed_size = 0;
   uint64_t header_offset = 0;
   uint32_t crc = 0;
-  uint16_t method = 0;    // 0: stored, 8: deflated
+  uint16_t method = 0;  // 0: stored, 8: deflated
   bool encrypted = false;
 };
 

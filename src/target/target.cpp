@@ -11,10 +11,12 @@ namespace swoop {
 
 namespace {
 
-// Where the facts come from: the operator lists and checks of Vela 5.1's regor for the three cores, measured by compiling.
-constexpr int64_t kMaxRank = 6;          // TOSA 1.0, level 8K
-constexpr int64_t kMaxWindowStride = 3;  // U55, U65: stride fields of 2 bits; larger strides are unrolled into one op per position
-constexpr int64_t kMaxPaddedPool = 8;    // U55, U65: average pools that must not count padding
+// Where the facts come from: the operator lists and checks of Vela 5.1's regor for the three cores, measured by
+// compiling.
+constexpr int64_t kMaxRank = 6;  // TOSA 1.0, level 8K
+constexpr int64_t kMaxWindowStride =
+    3;  // U55, U65: stride fields of 2 bits; larger strides are unrolled into one op per position
+constexpr int64_t kMaxPaddedPool = 8;  // U55, U65: average pools that must not count padding
 
 struct Query {
   const Graph& graph;
@@ -28,8 +30,8 @@ struct Query {
 
 struct Row {
   Constraint text;
-  bool small_only;                               // U55 and U65 alone
-  std::string (*broken)(const Query&);           // empty: satisfied; else the offending value in words
+  bool small_only;                      // U55 and U65 alone
+  std::string (*broken)(const Query&);  // empty: satisfied; else the offending value in words
   std::string_view advice;
 };
 
@@ -37,7 +39,8 @@ std::string types_are_integers(const Query& q) {
   auto check = [&](ValueId id) -> std::string {
     if (id == kNone) return "";
     const Value& value = q.graph.value(id);
-    if (is_float(value.type.dtype)) return fmt::format("{} is {}, not quantized", value.name, name_of(value.type.dtype));
+    if (is_float(value.type.dtype))
+      return fmt::format("{} is {}, not quantized", value.name, name_of(value.type.dtype));
     if (value.type.dtype == DType::I64) return fmt::format("{} is a 64-bit integer", value.name);
     return "";
   };
@@ -59,9 +62,11 @@ std::string unsigned_only_at_ports(const Query& q) {
 
 std::string rank_fits(const Query& q) {
   for (ValueId id : q.node.inputs)
-    if (id != kNone && q.graph.type(id).rank() > kMaxRank) return fmt::format("{} has rank {}", q.graph.value(id).name, q.graph.type(id).rank());
+    if (id != kNone && q.graph.type(id).rank() > kMaxRank)
+      return fmt::format("{} has rank {}", q.graph.value(id).name, q.graph.type(id).rank());
   for (ValueId id : q.node.outputs)
-    if (q.graph.type(id).rank() > kMaxRank) return fmt::format("{} has rank {}", q.graph.value(id).name, q.graph.type(id).rank());
+    if (q.graph.type(id).rank() > kMaxRank)
+      return fmt::format("{} has rank {}", q.graph.value(id).name, q.graph.type(id).rank());
   return "";
 }
 
@@ -72,7 +77,8 @@ std::string has_form(const Query& q) {
 
 std::string no_booleans(const Query& q) {
   for (ValueId id : q.node.inputs)
-    if (id != kNone && q.graph.type(id).dtype == DType::Bool) return fmt::format("{} is boolean", q.graph.value(id).name);
+    if (id != kNone && q.graph.type(id).dtype == DType::Bool)
+      return fmt::format("{} is boolean", q.graph.value(id).name);
   for (ValueId id : q.node.outputs)
     if (q.graph.type(id).dtype == DType::Bool) return fmt::format("{} is boolean", q.graph.value(id).name);
   return "";
@@ -116,13 +122,16 @@ std::string kernel_fits(const Query& q) {
     if (tall > 64 || area > 4096) return fmt::format("kernel {}x{} (dilated)", height, width);
   } else if (q.node.op == Op::AvgPool || q.node.op == Op::MaxPool) {
     const Ints& kernel = q.node.ints(Key::Kernel);
-    if (kernel[0] > 256 || kernel[0] * kernel.back() > 65536) return fmt::format("pool {}x{}", kernel[0], kernel.back());
+    if (kernel[0] > 256 || kernel[0] * kernel.back() > 65536)
+      return fmt::format("pool {}x{}", kernel[0], kernel.back());
   }
   return "";
 }
 
 std::string matmul_is_8_bit(const Query& q) {
-  return q.node.op == Op::MatMul && q.in(0).dtype != DType::I8 ? fmt::format("operand of type {}", name_of(q.in(0).dtype)) : "";
+  return q.node.op == Op::MatMul && q.in(0).dtype != DType::I8
+             ? fmt::format("operand of type {}", name_of(q.in(0).dtype))
+             : "";
 }
 
 std::string transpose_conv_stride(const Query& q) {
@@ -178,27 +187,61 @@ std::string reduce_is_narrow(const Query& q) {
 }
 
 const Row kRows[] = {
-    {{"all.c1", "all", "every op", "no operator outside the list of `swoop ops`"}, false, has_form,
+    {{"all.c1", "all", "every op", "no operator outside the list of `swoop ops`"},
+     false,
+     has_form,
      "replace it by operators of that list, or accept that it runs on the host"},
-    {{"all.c2", "all", "every op", "operands and results are quantized or integers of at most 32 bits"}, false, types_are_integers,
+    {{"all.c2", "all", "every op", "operands and results are quantized or integers of at most 32 bits"},
+     false,
+     types_are_integers,
      "quantize the model around it (--calibrate does), or check why its quantizer left it in float"},
     {{"all.c3", "all", "every op", "rank at most 6"}, false, rank_fits, "flatten dimensions that travel together"},
-    {{"all.c5", "all", "every op", "uint8 is moved and requantized, not computed on"}, false, unsigned_only_at_ports,
+    {{"all.c5", "all", "every op", "uint8 is moved and requantized, not computed on"},
+     false,
+     unsigned_only_at_ports,
      "quantize to int8, or convert to float first"},
-    {{"u55.c1", "U55, U65", "every op", "no booleans"}, true, no_booleans, "use arithmetic (clamp, multiply by a 0/1 mask) in place of masks"},
-    {{"u55.c2", "U55, U65", "conv, max_pool, avg_pool", "stride at most 3"}, true, stride_fits, "use two layers of smaller stride"},
-    {{"u55.c3", "U55, U65", "conv, conv_transpose", "weights and bias are constants"}, true, constant_weights, "keep weights as parameters"},
-    {{"u55.c4", "U55, U65", "avg_pool", "kernel at most 8 where padding is not counted"}, true, padded_pool_fits,
+    {{"u55.c1", "U55, U65", "every op", "no booleans"},
+     true,
+     no_booleans,
+     "use arithmetic (clamp, multiply by a 0/1 mask) in place of masks"},
+    {{"u55.c2", "U55, U65", "conv, max_pool, avg_pool", "stride at most 3"},
+     true,
+     stride_fits,
+     "use two layers of smaller stride"},
+    {{"u55.c3", "U55, U65", "conv, conv_transpose", "weights and bias are constants"},
+     true,
+     constant_weights,
+     "keep weights as parameters"},
+    {{"u55.c4", "U55, U65", "avg_pool", "kernel at most 8 where padding is not counted"},
+     true,
+     padded_pool_fits,
      "pad explicitly, or set count_include_pad=True"},
-    {{"u55.c5", "U55, U65", "conv, max_pool, avg_pool", "conv: height at most 64, area at most 4096; pools: height at most 256, area at most 65536"},
-     true, kernel_fits, "split the window into smaller ones"},
+    {{"u55.c5", "U55, U65", "conv, max_pool, avg_pool",
+      "conv: height at most 64, area at most 4096; pools: height at most 256, area at most 65536"},
+     true,
+     kernel_fits,
+     "split the window into smaller ones"},
     {{"u55.c6", "U55, U65", "matmul", "8-bit operands"}, true, matmul_is_8_bit, "quantize this product to int8"},
-    {{"u55.c7", "U55, U65", "conv_transpose", "stride at most 2"}, true, transpose_conv_stride, "upsample in two steps of 2"},
-    {{"all.c4", "all", "conv_transpose", "dilation 1 and one group"}, false, transpose_conv_dilation, "use a plain transposed convolution"},
-    {{"u55.c8", "U55, U65", "resize", "nearest, by 2, 4 or 8 in both directions"}, true, resize_is_power_of_two,
+    {{"u55.c7", "U55, U65", "conv_transpose", "stride at most 2"},
+     true,
+     transpose_conv_stride,
+     "upsample in two steps of 2"},
+    {{"all.c4", "all", "conv_transpose", "dilation 1 and one group"},
+     false,
+     transpose_conv_dilation,
+     "use a plain transposed convolution"},
+    {{"u55.c8", "U55, U65", "resize", "nearest, by 2, 4 or 8 in both directions"},
+     true,
+     resize_is_power_of_two,
      "use nearest with a factor of 2, 4 or 8"},
-    {{"u55.c9", "U55, U65", "flip", "not along channels"}, true, flip_axis, "flip another axis, or permute the next layer's weights"},
-    {{"u55.c10", "U55, U65", "argmax", "over int8 channels, at most 127"}, true, argmax_fits, "take the argmax on the host"},
+    {{"u55.c9", "U55, U65", "flip", "not along channels"},
+     true,
+     flip_axis,
+     "flip another axis, or permute the next layer's weights"},
+    {{"u55.c10", "U55, U65", "argmax", "over int8 channels, at most 127"},
+     true,
+     argmax_fits,
+     "take the argmax on the host"},
     {{"u55.c11", "U55, U65", "amax, amin", "8 or 16 bits"}, true, reduce_is_narrow, "reduce before widening"},
 };
 
@@ -281,7 +324,8 @@ bool on_integers(const Graph& graph, const Node& node) {
     const Type& type = graph.type(id);
     return !is_float(type.dtype) && type.dtype != DType::I64;
   };
-  return std::all_of(node.inputs.begin(), node.inputs.end(), narrow) && std::all_of(node.outputs.begin(), node.outputs.end(), narrow);
+  return std::all_of(node.inputs.begin(), node.inputs.end(), narrow) &&
+         std::all_of(node.outputs.begin(), node.outputs.end(), narrow);
 }
 
 Support supports(const Graph& graph, const Node& node, const NpuTarget& target) {
@@ -290,7 +334,8 @@ Support supports(const Graph& graph, const Node& node, const NpuTarget& target) 
     if (row.small_only && !query.small()) continue;
     std::string broken = row.broken(query);
     if (broken.empty()) continue;
-    return {false, row.text.label, fmt::format("{}; {} takes: {}", broken, family_name(target.family), row.text.limit), row.advice};
+    return {false, row.text.label, fmt::format("{}; {} takes: {}", broken, family_name(target.family), row.text.limit),
+            row.advice};
   }
   return {};
 }

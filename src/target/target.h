@@ -1,5 +1,5 @@
-// What each NPU accepts: one table of constraints, each with a label that the reason and the test repeat. Asked after rewriting, so it
-// never has to guess what a later step may manage. Changes nothing.
+// What each NPU accepts: one table of constraints, each with a label that the reason and the test repeat. Asked after
+// rewriting, so it never has to guess what a later step may manage. Changes nothing.
 #pragma once
 
 #include <span>

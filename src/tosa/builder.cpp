@@ -137,8 +137,7 @@ TensorId Builder::rescale(TensorId x, const RescaleParameters& p) {
   RescaleAttributes attributes{p.scale32, p.rounding, count > 1, false, false};
   return add_one(Op::Rescale, attributes,
                  {x, constant(p.scale32 ? DType::I32 : DType::I16, {count}, multiplier),
-                  constant(DType::I8, {count}, shift), scalar(dtype(x), p.input_zp),
-                  scalar(p.to, p.output_zp)});
+                  constant(DType::I8, {count}, shift), scalar(dtype(x), p.input_zp), scalar(p.to, p.output_zp)});
 }
 
 TensorId Builder::binary(Op op, TensorId a, TensorId b) { return add_one(op, NoAttributes{}, {a, b}); }

@@ -188,11 +188,17 @@ TEST(Tosa, validator_names_what_is_wrong) {
                ? testing::AssertionSuccess()
                : testing::AssertionFailure() << "'" << message << "' lacks '" << part << "'";
   };
-  EXPECT_TRUE(has(broken([](Region& r) { std::get<Conv2dAttributes>(r.operators[0].attributes).stride = {2, 2}; }),
+  EXPECT_TRUE(has(broken([](Region& r) {
+                    std::get<Conv2dAttributes>(r.operators[0].attributes).stride = {2, 2};
+                  }),
                   "windows do not fit exactly along height"));
-  EXPECT_TRUE(has(broken([](Region& r) { std::get<Conv2dAttributes>(r.operators[0].attributes).pad = {-1, 0, 0, 0}; }),
+  EXPECT_TRUE(has(broken([](Region& r) {
+                    std::get<Conv2dAttributes>(r.operators[0].attributes).pad = {-1, 0, 0, 0};
+                  }),
                   "padding is -1"));
-  EXPECT_TRUE(has(broken([](Region& r) { std::get<Conv2dAttributes>(r.operators[0].attributes).stride = {9000, 1}; }),
+  EXPECT_TRUE(has(broken([](Region& r) {
+                    std::get<Conv2dAttributes>(r.operators[0].attributes).stride = {9000, 1};
+                  }),
                   "stride is 9000"));
   EXPECT_TRUE(has(broken([](Region& r) { r.tensors[r.operators[0].outputs[0]].shape[1] = 5; }),
                   "the operator makes i32[1,4,4,5]"));
@@ -223,12 +229,14 @@ TEST(Tosa, validator_names_what_is_wrong) {
   EXPECT_TRUE(has(
       broken([](Region& r) { std::get<ReshapeAttributes>(r.operators[find(r, Op::Reshape)].attributes).shape = {7}; }),
       "cannot become [7]"));
-  EXPECT_TRUE(
-      has(broken([](Region& r) { std::get<CondIfAttributes>(r.operators[find(r, Op::CondIf)].attributes) = {0, 0}; }),
-          "contains itself"));
-  EXPECT_TRUE(
-      has(broken([](Region& r) { std::get<CondIfAttributes>(r.operators[find(r, Op::CondIf)].attributes) = {1, 77}; }),
-          "does not exist"));
+  EXPECT_TRUE(has(broken([](Region& r) {
+                    std::get<CondIfAttributes>(r.operators[find(r, Op::CondIf)].attributes) = {0, 0};
+                  }),
+                  "contains itself"));
+  EXPECT_TRUE(has(broken([](Region& r) {
+                    std::get<CondIfAttributes>(r.operators[find(r, Op::CondIf)].attributes) = {1, 77};
+                  }),
+                  "does not exist"));
 }
 
 TEST(Tosa, zero_points_follow_the_type) {

@@ -6,7 +6,8 @@ namespace swoop::tosa {
 std::string_view name(Op op) {
   switch (op) {
 #define TOSA_OP(name, number, text) \
-  case Op::name: return text;
+  case Op::name:                    \
+    return text;
 #include "tosa/ops.def"
 #undef TOSA_OP
   }
