@@ -139,6 +139,19 @@ def test_slices_that_lose_their_first_axis_are_misread_by_the_peer(reshaped, tmp
     assert np.array_equal(np.fromfile(tmp_path / "case.out", np.int8).reshape(expected.shape), expected)
 
 
+def test_maxima_in_front_of_a_concat_are_misread_by_the_peer(tmp_path):
+    """regor 5.1.0 makes a pool of the maximum and adds the concat's offset to its height (U55): it reads rows 1 to 8 of 0 to 7."""
+    g = npu_cases.CaseGraph(7)
+    x = g.feed([1, 8, 4, 4])
+    largest = g.op(ts.Op.REDUCE_MAX, [x], [1, 1, 4, 4], I8, "ReduceMaxAttribute", 1, ts.NanPropagationMode.PROPAGATE)
+    first = g.op(ts.Op.SLICE, [x, g.const([4], SHAPE, [0] * 4), g.const([4], SHAPE, [1, 1, 4, 4])], [1, 1, 4, 4], I8, "SliceAttribute")
+    g.output(g.concat(1, first, largest))
+    npu_exec.write_case(tmp_path, "case", npu_exec.compile_tosa(g.bytes(), "ethos-u55-128"), g.data)
+    result = npu_exec.run_folder(tmp_path)["case"]
+    expected = npu_exec.reference(g.bytes(), g.data)[0].tobytes()
+    assert result != "ok" or (tmp_path / "case.out").read_bytes() != expected
+
+
 def test_text_lists_every_word_once(tmp_path):
     stem = compile_case("conv", "ethos-u85-256", tmp_path)
     text = subprocess.run([npu_exec.TOOL, "--text", f"{stem}.blob"], capture_output=True, text=True).stdout.splitlines()
