@@ -38,9 +38,10 @@ std::string raised_text(const QuantizeReport& report) {
   std::vector<std::string> names;
   for (const RaisedLayer& layer : report.raised) names.push_back(layer.name);
   double reached = report.sqnr_db.value_or(0);
-  return fmt::format("--min-sqnr {:.1f} dB {}: {:.1f} dB with {} layers raised to int16{}{}", *report.wanted_sqnr,
-                     reached >= *report.wanted_sqnr ? "is met" : "cannot be met", reached, names.size(),
-                     names.empty() ? "" : ": ", fmt::join(names, ", "));
+  return fmt::format("--min-sqnr {:.1f} dB {}: {:.1f} dB with {} layer{} raised to int16{}{}; {:.0f} -> {:.0f} cycles",
+                     *report.wanted_sqnr, reached >= *report.wanted_sqnr ? "is met" : "cannot be met", reached,
+                     names.size(), names.size() == 1 ? "" : "s", names.empty() ? "" : ": ", fmt::join(names, ", "),
+                     report.cost_before, report.cost_after);
 }
 
 struct CompiledRegion {

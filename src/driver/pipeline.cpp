@@ -1,7 +1,11 @@
 #include "driver/pipeline.h"
 
+#include <limits>
+
 #include "clean/clean.h"
 #include "legalize/legalize.h"
+#include "lower/lower.h"
+#include "npu/npu.h"
 #include "support/check.h"
 #include "support/timer.h"
 
@@ -14,6 +18,8 @@ std::vector<Rule> tables(std::initializer_list<std::span<const Rule>> parts) {
   for (std::span<const Rule> part : parts) all.insert(all.end(), part.begin(), part.end());
   return all;
 }
+
+Result<void> choose_types(Graph& graph, Pipeline& pipeline);
 
 bool has_quantized_values(const Graph& graph) {
   for (NodeId id = graph.first(); id != kNone; id = graph.node(id).next)
@@ -32,6 +38,25 @@ std::string expected_arrays(const Graph& graph) {
   return text;
 }
 
+// What a quantized graph costs, in NPU cycles: the steps behind `quantize` on a copy of it, and the estimate of the
+// code.
+Result<double> cycles_of(const Graph& quantized, const Pipeline& pipeline) {
+  Graph graph = clone(quantized);
+  bool behind = false;
+  for (const Step& step : pipeline_steps()) {
+    if (behind && !step.whole) rewrite(graph, step.rules, step.repeat, &pipeline.target);
+    behind |= step.whole == choose_types;
+  }
+  double cycles = 0;
+  Partition parts = partition(graph, pipeline.target);
+  for (const auto& region : parts.regions) {
+    TRY_ASSIGN(tosa::Program program, lower(*region));
+    TRY_ASSIGN(NpuProgram code, compile_npu(tosa::write(program), pipeline.target, pipeline.options.npu, region->name));
+    if (code.estimates) cycles += static_cast<double>(code.estimates->total_cycles);
+  }
+  return cycles;
+}
+
 Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   const CompileOptions& options = pipeline.options;
   if (options.samples.empty()) {
@@ -45,7 +70,13 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   TRY_ASSIGN(pipeline.samples, load_samples(options.samples, graph, options.sample_options));
   if (!needs_quantization(graph)) return {};
   pipeline.reference = clone(graph);
-  TRY_ASSIGN(pipeline.quantized, quantize(graph, *pipeline.samples, options.quantize));
+  QuantizeOptions quantize_options = options.quantize;
+  quantize_options.shift_resizes = pipeline.target.family == NpuFamily::U85;
+  quantize_options.cost = [&](const Graph& quantized) {
+    Result<double> cycles = cycles_of(quantized, pipeline);
+    return cycles ? *cycles : std::numeric_limits<double>::infinity();
+  };
+  TRY_ASSIGN(pipeline.quantized, quantize(graph, *pipeline.samples, quantize_options));
   return {};
 }
 

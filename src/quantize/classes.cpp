@@ -294,7 +294,7 @@ void TypeAssigner::set_types() {
                             [&](ValueId v) { return graph_.value(v).uses.size() == 1; });
     if (only) classes_[c].pinned = wanted_[i];
   }
-  align_resizes();
+  if (assignment_.options.shift_resizes) align_resizes();
   // Ranges are searched side by side; each is a function of its class alone.
   parallel_for(classes_.size(), 4, [&](size_t first, size_t last) {
     for (size_t i = first; i < last; ++i)

@@ -65,14 +65,13 @@ struct QuantizeOptions {
   bool per_channel = true;      // weights: a scale per output channel, or one
   bool correct_bias = true;     // the mean error of rounded weights is taken off the bias
   bool equalize = false;        // channels of consecutive layers are brought to like ranges first
+  bool shift_resizes = true;    // bilinear resizes get scales a power of two apart, for cores that shift their sums
   std::vector<Scope> scopes;
   std::vector<std::string> keep_float;  // globs on node names and module paths
   std::optional<double> min_sqnr;       // dB; layers are raised to int16 until it is met
-  // Cost of a quantized graph in any unit (NPU cycles, say); absent: multiply-accumulates and elements moved, 16-bit
-  // ones twice.
+  // Cost of a quantized graph in any unit (NPU cycles, say), infinite when it cannot be had; absent:
+  // multiply-accumulates and elements moved, 16-bit ones twice.
   std::function<double(const Graph&)> cost;
-  // Whether a node's result may be raised to int16; absent: always.
-  std::function<bool(const Graph&, const Node&)> may_raise;
 };
 
 // Fills precision, method, ..., scopes and keep_float from TOML text; what the file does not say stays. `path` is for

@@ -11,11 +11,11 @@ std::string to_text(const QuantizeReport& report) {
   if (report.wanted_sqnr) {
     bool met = *report.sqnr_db >= *report.wanted_sqnr;
     text +=
-        fmt::format("{:.1f} dB wanted, {:.1f} dB {} with {} layer{} at int16; cost {:.4g} -> {:.4g}\n",
+        fmt::format("{:.1f} dB wanted, {:.1f} dB {} with {} layer{} at int16; cost {:.0f} -> {:.0f}\n",
                     *report.wanted_sqnr, *report.sqnr_db, met ? "reached" : "is as far as it goes",
                     report.raised.size(), report.raised.size() == 1 ? "" : "s", report.cost_before, report.cost_after);
     for (const RaisedLayer& layer : report.raised)
-      text += fmt::format("  int16: {:<30} {:<16} {:<22} {:+.2f} dB alone, cost {:+.4g}\n", layer.name, layer.op,
+      text += fmt::format("  int16: {:<30} {:<16} {:<22} {:+.2f} dB alone, cost {:+.0f}\n", layer.name, layer.op,
                           layer.source, layer.gain_db, layer.cost);
   }
   text += fmt::format("{:<34} {:<16} {:<22} {:>12} {:>12} {:>9}  {}\n", "value", "op", "source", "min", "max",

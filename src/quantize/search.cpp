@@ -1,6 +1,7 @@
 #include "quantize/search.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace swoop {
 
@@ -58,7 +59,6 @@ class Search {
         const Type& type = base.type(output);
         bool own = node.op == Op::Quantize || !shares_type(node);
         if (!own || !type.quantized() || type.dtype != DType::I8) continue;
-        if (options_.may_raise && !options_.may_raise(base, node)) continue;
         ValueId named = node.op == Op::Quantize ? node.inputs[0] : output;
         if (named >= prepared_.value_slots()) continue;
         list.push_back({base.value(named).name, named});
@@ -135,9 +135,10 @@ Result<std::set<std::string>> search_precision(const Graph& prepared, const Meas
     Graph graph = search.quantized(more);
     TRY_ASSIGN(double db, search.sqnr(graph));
     if (db <= *report.sqnr_db && candidate.gain <= 0) continue;
+    double cost = search.cost(graph);
+    if (!std::isfinite(cost)) continue;  // there is no code for it
     raised = std::move(more);
     report.sqnr_db = db;
-    double cost = search.cost(graph);
     const Node* producer = prepared.producer(candidate.value);
     const Loc* loc = producer ? prepared.loc(producer->loc) : nullptr;
     report.raised.push_back({.name = candidate.name,
