@@ -53,10 +53,7 @@ format:
 setup:
 	@tools/setup.sh build
 
-test-format:
-	tools/format.sh
-
-setup:
+test-setup:
 	@tools/setup.sh test
 
 clean:
