@@ -215,7 +215,7 @@ bool TypeAssigner::read_only_by(const Class& c, NodeId node) const {
 // to 1: worth it up to r = 1.27.
 void TypeAssigner::share_joins() {
   constexpr double kWorthwhile = 1.27;
-  constexpr double kSlack = 0.05;  // searched ranges of the same values differ by that much
+  constexpr double kSlack = 0.25;  // a searched range clips: that of a part may reach beyond that of the whole
   for (NodeId id : graph_.order()) {
     const Node& node = graph_.node(id);
     if (!joins(node.op) || kinds_[id] != Kind::Quantized) continue;
