@@ -210,7 +210,6 @@ class Compile {
       proof.source = &graph;
       proof.pipeline = &pipeline_;
       proof.inputs = summary.inputs;
-      proof.outputs = summary.outputs;
       for (const RegionSummary& region : summary.regions) proof.macs += region.estimates.macs;
       proof.bundle = output_path() + ".differs";
       TRY_ASSIGN(summary.accuracy, prove(proof));

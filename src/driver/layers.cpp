@@ -20,24 +20,6 @@ Type type_of(const MappedLayer& layer) {
   return type;
 }
 
-// Reals of quantized codes; integers and booleans as they are.
-Tensor tensor_of(Bytes codes, const Type& type) {
-  if (type.quantized()) return dequantize(codes, type);
-  Tensor tensor = make_tensor(type.dtype == DType::Bool ? DType::Bool : DType::I64, type.shape);
-  const size_t bytes = byte_size(type.dtype);
-  for (size_t i = 0; i < codes.size() / bytes; ++i) {
-    const std::byte* at = codes.data() + i * bytes;
-    if (type.dtype == DType::Bool)
-      tensor.as<uint8_t>()[i] = load<uint8_t>(at) != 0;
-    else
-      tensor.as<int64_t>()[i] = bytes == 1   ? load<int8_t>(at)
-                                : bytes == 2 ? load<int16_t>(at)
-                                : bytes == 4 ? load<int32_t>(at)
-                                             : load<int64_t>(at);
-  }
-  return tensor;
-}
-
 double element(const Tensor& tensor, size_t i) {
   if (tensor.dtype == DType::F32) return static_cast<double>(tensor.as<float>()[i]);
   return tensor.dtype == DType::I64 ? static_cast<double>(tensor.as<int64_t>()[i])
@@ -138,7 +120,7 @@ void LayerReport::take(Row& row) {
     return;
   }
   row.codes = std::move(*codes);
-  Tensor tensor = tensor_of(row.codes, type_of(layer_of(row)));
+  Tensor tensor = dequantize(row.codes, type_of(layer_of(row)));
   for (size_t i = 0; i < static_cast<size_t>(element_count(tensor.shape)); ++i) {
     row.min = std::min(row.min, element(tensor, i));
     row.max = std::max(row.max, element(tensor, i));
@@ -151,7 +133,7 @@ void LayerReport::compare(Row& row) {
   if (row.codes.empty() || value == values_.end() || value->second.data.empty()) return;
   std::optional<Tensor> expected = moved(value->second, layer);
   if (!expected) return;
-  Tensor actual = tensor_of(row.codes, type_of(layer));
+  Tensor actual = dequantize(row.codes, type_of(layer));
   if (actual.dtype != expected->dtype) return;
   row.compared = true;
   row.noise.add(*expected, actual);

@@ -189,59 +189,38 @@ class Prover {
   Result<void> compare_with_float(const std::vector<Tensor>& sample, const std::vector<RunTensor>& outputs,
                                   AccuracySummary& summary) {
     TRY_ASSIGN(std::vector<Tensor> expected, execute(*proof_.pipeline->reference, sample));
+    std::vector<Type> types;  // of the program's outputs
+    for (size_t i = 0; i < proof_.source->outputs().size(); ++i)
+      if (proof_.source->output_port(i).role == Port::Role::User)
+        types.push_back(proof_.source->type(proof_.source->outputs()[i]));
     size_t next = 0;
     for (size_t i = 0; i < expected.size(); ++i) {
       if (proof_.pipeline->reference->output_port(i).role != Port::Role::User) continue;
       if (next >= outputs.size()) break;
       if (summary.outputs.size() <= next) summary.outputs.emplace_back();
-      compare(expected[i], real_tensor(outputs[next], proof_.outputs[next]), summary.outputs[next]);
+      compare(expected[i], dequantize(outputs[next].data, types[next]), summary.outputs[next]);
       ++next;
     }
     return {};
   }
 
   static void compare(const Tensor& expected, const Tensor& actual, OutputAccuracy& accuracy) {
-    CHECK(expected.shape == actual.shape, "an output has {} instead of {}", to_text(actual.shape),
-          to_text(expected.shape));
-    auto values = actual.as<float>();
+    CHECK(expected.shape == actual.shape && expected.dtype == actual.dtype, "an output is {}{} instead of {}{}",
+          name_of(actual.dtype), to_text(actual.shape), name_of(expected.dtype), to_text(expected.shape));
+    const auto count = static_cast<size_t>(element_count(expected.shape));
     if (expected.dtype == DType::F32) {
       accuracy.sqnr_db += sqnr_db({&expected, 1}, {&actual, 1});
-      auto reals = expected.as<float>();
-      for (size_t i = 0; i < values.size(); ++i)
-        accuracy.max_error =
-            std::max(accuracy.max_error, std::fabs(static_cast<double>(values[i]) - static_cast<double>(reals[i])));
+      for (size_t i = 0; i < count; ++i)
+        accuracy.max_error = std::max(accuracy.max_error, std::fabs(static_cast<double>(actual.as<float>()[i]) -
+                                                                    static_cast<double>(expected.as<float>()[i])));
       return;
     }
+    const size_t bytes = byte_size(expected.dtype);
     size_t same = 0;
-    for (size_t i = 0; i < values.size(); ++i) same += static_cast<double>(values[i]) == integer_at(expected, i);
-    accuracy.equal = accuracy.equal.value_or(0) +
-                     (values.empty() ? 1.0 : static_cast<double>(same) / static_cast<double>(values.size()));
-  }
-
-  static double integer_at(const Tensor& tensor, size_t i) {
-    return tensor.dtype == DType::Bool ? static_cast<double>(tensor.as<bool>()[i])
-                                       : static_cast<double>(tensor.as<int64_t>()[i]);
-  }
-
-  static Tensor real_tensor(const RunTensor& output, const PortSummary& port) {
-    Tensor tensor = make_tensor(DType::F32, output.shape);
-    auto values = tensor.as<float>();
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (output.dtype == "float32") {
-        values[i] = load<float>(output.data.data() + 4 * i);
-        continue;
-      }
-      double code = output.dtype == "int8"    ? static_cast<double>(load<int8_t>(output.data.data() + i))
-                    : output.dtype == "uint8" ? static_cast<double>(load<uint8_t>(output.data.data() + i))
-                    : output.dtype == "bool"  ? static_cast<double>(load<uint8_t>(output.data.data() + i))
-                    : output.dtype == "int16" ? static_cast<double>(load<int16_t>(output.data.data() + 2 * i))
-                    : output.dtype == "int32" ? static_cast<double>(load<int32_t>(output.data.data() + 4 * i))
-                    : output.dtype == "int64" ? static_cast<double>(load<int64_t>(output.data.data() + 8 * i))
-                                              : 0.0;
-      values[i] =
-          static_cast<float>((code - static_cast<double>(port.zero_point.value_or(0))) * port.scale.value_or(1.0));
-    }
-    return tensor;
+    for (size_t i = 0; i < count; ++i)
+      same += std::memcmp(expected.data.data() + i * bytes, actual.data.data() + i * bytes, bytes) == 0;
+    accuracy.equal =
+        accuracy.equal.value_or(0) + (count == 0 ? 1.0 : static_cast<double>(same) / static_cast<double>(count));
   }
 
   const Proof& proof_;

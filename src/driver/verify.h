@@ -15,12 +15,12 @@ namespace swoop {
 struct Proof {
   Bytes pte;
   std::vector<const tosa::Program*> regions;  // as they were compiled, in the order of the file's delegates
-  const Graph* source = nullptr;              // for inputs when there are no samples
+  const Graph* source =
+      nullptr;  // what the file was made of: its outputs' types, and inputs where there are no samples
   const Pipeline* pipeline = nullptr;
   std::span<const PortSummary> inputs;  // of the program
-  std::span<const PortSummary> outputs;
-  int64_t macs = 0;    // of one run: large programs are run on fewer samples
-  std::string bundle;  // folder for what reproduces a difference
+  int64_t macs = 0;                     // of one run: large programs are run on fewer samples
+  std::string bundle;                   // folder for what reproduces a difference
 };
 
 // A difference is an Error that names the first layer with other numbers and the bundle.
