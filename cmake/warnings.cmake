@@ -2,7 +2,8 @@
 add_library(swoop_flags INTERFACE)
 target_compile_options(swoop_flags INTERFACE -Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Wold-style-cast -Wswitch -Wundef -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  target_compile_options(swoop_flags INTERFACE -Wshadow=local -Wno-restrict)  # restrict: false positives on std::string operator+ (GCC bug 105651)
+  # False positives of GCC 12: restrict on std::string operator+ (bug 105651), stringop-overflow on std::vector::insert.
+  target_compile_options(swoop_flags INTERFACE -Wshadow=local -Wno-restrict -Wno-stringop-overflow)
 endif()
 if(SWOOP_SANITIZE OR SWOOP_FUZZ)
   target_compile_options(swoop_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)

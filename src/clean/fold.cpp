@@ -145,7 +145,7 @@ bool fold_pad_into_conv(Rewriter& rw, Node& n) {
   return true;
 }
 
-const Rule kRules[] = {
+const Rule kFoldRules[] = {
     {"fold-batch-norm", {Op::BatchNorm}, fold_batch_norm},
     {"merge-clamps", {Op::Clamp}, merge_clamps},
     {"fuse-clamp", {Op::Clamp}, fuse_clamp},
@@ -154,6 +154,6 @@ const Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> fold_rules() { return kRules; }
+std::span<const Rule> fold_rules() { return kFoldRules; }
 
 }  // namespace swoop

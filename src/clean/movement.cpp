@@ -80,7 +80,7 @@ bool merge_concats(Rewriter& rw, Node& n) {
   return false;
 }
 
-const Rule kRules[] = {
+const Rule kMovementRules[] = {
     {"merge-transposes", {Op::Transpose}, merge_transposes},
     {"merge-reshapes", {Op::Reshape}, merge_reshapes},
     {"transpose-as-reshape", {Op::Transpose}, transpose_as_reshape},
@@ -92,6 +92,6 @@ const Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> movement_rules() { return kRules; }
+std::span<const Rule> movement_rules() { return kMovementRules; }
 
 }  // namespace swoop

@@ -158,7 +158,7 @@ bool drop_requantize(Rewriter& rw, Node& n) {
   return true;
 }
 
-const Rule kRules[] = {
+const Rule kQdqRules[] = {
     {"sign-quantize", {Op::Quantize}, sign_quantize},
     {"sign-dequantize", {Op::Dequantize}, sign_dequantize},
     {"absorb-dequantize", ops_on_types(), absorb_dequantize},
@@ -170,7 +170,7 @@ const Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> qdq_rules() { return kRules; }
+std::span<const Rule> qdq_rules() { return kQdqRules; }
 
 std::span<const Rule> carry_rules() {
   static const Rule kCarry[] = {

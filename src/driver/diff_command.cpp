@@ -122,7 +122,7 @@ std::string output_text(const OutputDifference& output) {
                      output.sqnr_db ? fmt::format("{:.2f} dB", *output.sqnr_db) : "not defined");
 }
 
-std::string to_text(const Difference& d) {
+std::string difference_text(const Difference& d) {
   std::vector<Line> lines = {{"regions", d.a.regions, d.b.regions}};
   add_counts(lines, "npu", d.a.operations, d.b.operations);
   add_counts(lines, "host", d.a.kernels, d.b.kernels);
@@ -241,7 +241,7 @@ Command diff_command(CLI::App& app) {
   return {command, [flags] {
             Result<Difference> difference = compare(*flags);
             if (!difference) return fail(difference.error());
-            fmt::print("{}", flags->json ? to_json(*difference) : to_text(*difference));
+            fmt::print("{}", flags->json ? to_json(*difference) : difference_text(*difference));
             return difference->broken.empty() ? 0 : 1;
           }};
 }

@@ -1,9 +1,15 @@
 #include "driver/flags.h"
 
+#include "driver/commands.h"
 #include "support/file.h"
 #include "support/parallel.h"
 
 namespace swoop {
+
+int fail(const Error& problem) {
+  fmt::print(stderr, "swoop: error: {}\n", problem.message);
+  return 1;
+}
 
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
   CompileOptions& o = flags.options;

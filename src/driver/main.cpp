@@ -9,11 +9,6 @@
 
 namespace swoop {
 
-int fail(const Error& problem) {
-  fmt::print(stderr, "swoop: error: {}\n", problem.message);
-  return 1;
-}
-
 namespace {
 
 int main(int argc, char** argv) {

@@ -149,7 +149,7 @@ constexpr std::string_view kTwo = "self, other";
 constexpr std::string_view kAlphaTensor = "self, other, *, alpha=1";
 constexpr std::string_view kAlphaScalar = "self, other, alpha=1";
 
-constexpr Row kRows[] = {
+constexpr Row kBinaryRows[] = {
     {"aten.add.Tensor", kAlphaTensor, add},
     {"aten.add.Scalar", kAlphaScalar, add},
     {"aten.sub.Tensor", kAlphaTensor, sub},
@@ -235,6 +235,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> binary_rows() { return kRows; }
+std::span<const Row> binary_rows() { return kBinaryRows; }
 
 }  // namespace swoop

@@ -81,7 +81,7 @@ constexpr std::string_view kConvNamed = "input, weight, bias=None, stride=1, pad
 constexpr std::string_view kTransposed =
     "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1";
 
-constexpr Row kRows[] = {
+constexpr Row kConvRows[] = {
     {"aten.conv1d.default", kConv, conv_nd},
     {"aten.conv2d.default", kConv, conv_nd},
     {"aten.conv3d.default", kConv, conv_nd},
@@ -101,6 +101,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> conv_rows() { return kRows; }
+std::span<const Row> conv_rows() { return kConvRows; }
 
 }  // namespace swoop

@@ -51,7 +51,7 @@ Results eye(Call& c) {
 #define OPTIONS "*, dtype=None, layout=None, device=None, pin_memory=None"
 #define LIKE_OPTIONS OPTIONS ", memory_format=None"
 
-constexpr Row kRows[] = {
+constexpr Row kFactoryRows[] = {
     {"aten.zeros.default", "size, " OPTIONS, zeros},
     {"aten.ones.default", "size, " OPTIONS, ones},
     {"aten.full.default", "size, fill_value, " OPTIONS, full<1>},
@@ -78,6 +78,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> factory_rows() { return kRows; }
+std::span<const Row> factory_rows() { return kFactoryRows; }
 
 }  // namespace swoop

@@ -17,7 +17,7 @@ constexpr Row number(std::string_view name, std::string_view schema) {
   return {name, schema, nullptr, "", RowKind::Number};
 }
 
-constexpr Row kRows[] = {
+constexpr Row kHostRows[] = {
     kept("aten.topk.default", "self, k, dim=-1, largest=True, sorted=True"),
     kept("aten.sort.default", "self, dim=-1, descending=False"),
     kept("aten.sort.stable", "self, *, stable, dim=-1, descending=False"),
@@ -75,6 +75,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> host_rows() { return kRows; }
+std::span<const Row> host_rows() { return kHostRows; }
 
 }  // namespace swoop

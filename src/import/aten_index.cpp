@@ -122,7 +122,7 @@ Results index_copy(Call& c) {
   return write_rows(c, x, c.axis(1, c.rank(x)), c.tensor(2), c.tensor(3));
 }
 
-constexpr Row kRows[] = {
+constexpr Row kIndexRows[] = {
     {"aten.embedding.default", "weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False", embedding},
     {"aten.index_select.default", "self, dim, index", index_select},
     {"aten.index.Tensor", "self, indices", index_tensor},
@@ -136,6 +136,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> index_rows() { return kRows; }
+std::span<const Row> index_rows() { return kIndexRows; }
 
 }  // namespace swoop

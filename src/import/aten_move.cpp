@@ -240,7 +240,7 @@ constexpr std::string_view kToLayout =
     "self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, copy=False, "
     "memory_format=None";
 
-constexpr Row kRows[] = {
+constexpr Row kMoveRows[] = {
     {"aten.view.default", "self, size", to_result_shape, "", RowKind::View},
     {"aten.view_as.default", "self, other", to_result_shape, "", RowKind::View},
     {"aten.reshape.default", "self, shape", to_result_shape, "", RowKind::ViewIfContiguous},
@@ -323,6 +323,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> move_rows() { return kRows; }
+std::span<const Row> move_rows() { return kMoveRows; }
 
 }  // namespace swoop

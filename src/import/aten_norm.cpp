@@ -100,7 +100,7 @@ Results softmax(Call& c) {
 
 constexpr std::string_view kBatchNorm = "input, weight, bias, running_mean, running_var, training, momentum, eps";
 
-constexpr Row kRows[] = {
+constexpr Row kNormRows[] = {
     {"aten.batch_norm.default",
      "input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled",
      batch_norm_training_flag},
@@ -128,6 +128,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> norm_rows() { return kRows; }
+std::span<const Row> norm_rows() { return kNormRows; }
 
 }  // namespace swoop

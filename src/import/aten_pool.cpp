@@ -128,7 +128,7 @@ Results upsample_linear(Call& c) { return resize(c, c.flag(2), factors_from(c, 3
 
 constexpr std::string_view kMaxPool = "self, kernel_size, stride=[], padding=0, dilation=1, ceil_mode=False";
 
-constexpr Row kRows[] = {
+constexpr Row kPoolRows[] = {
     {"aten.max_pool1d.default", kMaxPool, max_pool<1>},
     {"aten.max_pool2d.default", kMaxPool, max_pool<2>},
     {"aten.max_pool3d.default", kMaxPool, max_pool<3>},
@@ -165,6 +165,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> pool_rows() { return kRows; }
+std::span<const Row> pool_rows() { return kPoolRows; }
 
 }  // namespace swoop

@@ -111,7 +111,7 @@ Results flash_attention(Call& c) {
 
 constexpr std::string_view kMats = "self, mat2";
 
-constexpr Row kRows[] = {
+constexpr Row kProductRows[] = {
     {"aten.linear.default", "input, weight, bias=None", linear},
     {"aten.mm.default", kMats, product},
     {"aten.bmm.default", kMats, product},
@@ -134,6 +134,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> product_rows() { return kRows; }
+std::span<const Row> product_rows() { return kProductRows; }
 
 }  // namespace swoop

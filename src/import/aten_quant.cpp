@@ -224,7 +224,7 @@ constexpr std::string_view kFromChannel =
 constexpr std::string_view kFakeTensor = "self, scale, zero_point, quant_min, quant_max";
 constexpr std::string_view kFakeChannel = "self, scale, zero_point, axis, quant_min, quant_max";
 
-constexpr Row kRows[] = {
+constexpr Row kQuantRows[] = {
     {"quantized_decomposed.quantize_per_tensor.default", kPerTensor, quantize_per_tensor},
     {"quantized_decomposed.quantize_per_tensor.tensor", kPerTensor, quantize_per_tensor},
     {"quantized_decomposed.quantize_per_tensor.tensor2", kPerTensor, quantize_per_tensor},
@@ -249,6 +249,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> quant_rows() { return kRows; }
+std::span<const Row> quant_rows() { return kQuantRows; }
 
 }  // namespace swoop

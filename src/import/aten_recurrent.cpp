@@ -159,7 +159,7 @@ constexpr std::string_view kNetwork =
     "input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first";
 constexpr std::string_view kCell = "input, hx, w_ih, w_hh, b_ih=None, b_hh=None";
 
-constexpr Row kRows[] = {
+constexpr Row kRecurrentRows[] = {
     {"aten.lstm.input", kNetwork, lstm, "lstm"},          {"aten.gru.input", kNetwork, recurrent, "gru"},
     {"aten.rnn_tanh.input", kNetwork, recurrent, "tanh"}, {"aten.rnn_relu.input", kNetwork, recurrent, "relu"},
     {"aten.lstm_cell.default", kCell, lstm_cell, "lstm"}, {"aten.gru_cell.default", kCell, cell, "gru"},
@@ -168,6 +168,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> recurrent_rows() { return kRows; }
+std::span<const Row> recurrent_rows() { return kRecurrentRows; }
 
 }  // namespace swoop

@@ -149,7 +149,7 @@ constexpr std::string_view kDim = "self, dim, keepdim=False";
 constexpr std::string_view kDimDtype = "self, dim, keepdim=False, *, dtype=None";
 constexpr std::string_view kCorrection = "self, dim=None, *, correction=None, keepdim=False";
 
-constexpr Row kRows[] = {
+constexpr Row kReduceRows[] = {
     {"aten.sum.default", kAll, reduce_all<Op::Sum>},
     {"aten.sum.dim_IntList", kDimDtype, reduce_axes<Op::Sum>},
     {"aten.mean.default", kAll, reduce_all<Op::Mean>},
@@ -194,6 +194,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> reduce_rows() { return kRows; }
+std::span<const Row> reduce_rows() { return kReduceRows; }
 
 }  // namespace swoop

@@ -140,7 +140,7 @@ Results slice_scatter(Call& c) {
 
 constexpr std::string_view kTensors = "tensors";
 
-constexpr Row kRows[] = {
+constexpr Row kSplitRows[] = {
     {"aten.select.int", "self, dim, index", select, "", RowKind::View},
     {"aten.slice.Tensor", "self, dim=0, start=None, end=None, step=1", slice, "", RowKind::View},
     {"aten.narrow.default", "self, dim, start, length", narrow, "", RowKind::View},
@@ -167,6 +167,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> split_rows() { return kRows; }
+std::span<const Row> split_rows() { return kSplitRows; }
 
 }  // namespace swoop

@@ -140,7 +140,7 @@ Results log_sigmoid_forward(Call& c) {
 
 constexpr std::string_view kSelf = "self";
 
-constexpr Row kRows[] = {
+constexpr Row kUnaryRows[] = {
     {"aten.abs.default", kSelf, unary, "abs"},
     {"aten.absolute.default", kSelf, unary, "abs"},
     {"aten.neg.default", kSelf, unary, "neg"},
@@ -234,6 +234,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> unary_rows() { return kRows; }
+std::span<const Row> unary_rows() { return kUnaryRows; }
 
 }  // namespace swoop

@@ -113,7 +113,7 @@ bool mask_to_booleans(Rewriter& rw, Node& n) {
   return true;
 }
 
-const Rule kRules[] = {
+const Rule kPrepareRules[] = {
     {"batch-norm-to-conv", {Op::BatchNorm}, batch_norm_to_conv},
     {"fuse-clamp-into-conv", {Op::Clamp}, fuse_clamp_into_conv},
     {"divide-by-multiplying", {Op::Div}, divide_by_multiplying},
@@ -123,6 +123,6 @@ const Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> prepare_rules() { return kRules; }
+std::span<const Rule> prepare_rules() { return kPrepareRules; }
 
 }  // namespace swoop

@@ -9,7 +9,6 @@ namespace swoop::ethos {
 
 namespace {
 
-constexpr int kBrick = 16;      // channels of a brick
 constexpr int kDepthStep = 16;  // input channels a convolution reads at a time: the smallest input block of any core
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }

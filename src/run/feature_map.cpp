@@ -21,8 +21,6 @@ const MapRegisters kOfmRegisters = {"The output",       Cmd::OFM_REGION,    Cmd:
 
 namespace {
 
-constexpr int kBrick = 16;  // channels of a brick
-
 // Calls body(channel, count, address) for each contiguous run of channels of a pixel.
 template <typename Body>
 Result<void> for_each_run(const FeatureMap& map, int y, int x, int channels, const Body& body) {

@@ -10,6 +10,8 @@
 
 namespace swoop::ethos {
 
+inline constexpr int kBrick = 16;  // channels of a brick
+
 struct ElementType {
   int bytes = 1;
   bool is_signed = true;
