@@ -2,41 +2,42 @@
 BUILD := build/release
 SWOOP := $(BUILD)/swoop
 PYTHON := .venv/bin/python
-LAUNCHER := $(shell command -v ccache >/dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 FUZZ_SECONDS ?= 60
-# Compiled files are shared between clones and build folders.
-export CCACHE_BASEDIR := $(CURDIR)
-export CCACHE_NOHASHDIR := 1
 
-.PHONY: run test bench build setup test-setup unit peers sanitized fuzz models docs format clean
+.PHONY: run test bench build tests setup test-setup unit peers sanitized fuzz models docs format clean
 
 run: build
 	$(SWOOP) compile test/models/resnet8_int8.pt2 --target ethos-u55-128 -o resnet8.pte
 
+# The program and the library that runs files, without the tests.
 build: setup
-	@cmake --preset release $(LAUNCHER) >/dev/null
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target swoop
+
+tests: test-setup
+	@cmake --preset release -DSWOOP_TESTS=ON >/dev/null
 	@cmake --build --preset release
 
 # Everything: unit tests, the peers (PyTorch, the TOSA reference model, Vela, ExecuTorch), hostile files under sanitizers, fuzzing.
-test: test-setup build unit peers sanitized fuzz
+test: unit peers sanitized fuzz
 
-unit:
+unit: tests
 	ctest --test-dir $(BUILD) --output-on-failure
 
-peers:
+peers: tests
 	SWOOP_BUILD=$(BUILD) $(PYTHON) -m pytest -q test
 
-sanitized:
-	@cmake --preset asan $(LAUNCHER) >/dev/null
+sanitized: test-setup
+	@cmake --preset asan >/dev/null
 	@cmake --build --preset asan
 	ctest --test-dir build/asan --output-on-failure
 
-fuzz:
-	@cmake --preset fuzz $(LAUNCHER) >/dev/null
+fuzz: test-setup
+	@cmake --preset fuzz >/dev/null
 	@cmake --build --preset fuzz --target fuzzers
 	tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
-bench: test-setup build
+bench: tests
 	SWOOP_BUILD=$(BUILD) $(PYTHON) bench/bench.py
 
 models: test-setup

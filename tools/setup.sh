@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up a fresh Debian or Ubuntu machine; run again, it finds what is there and is done in a blink.
 #   tools/setup.sh build   what the build needs: system packages, .venv with the executorch wheel, regor (default)
-#   tools/setup.sh test    and the peers that the tests compare with: PyTorch, executorch with Vela and the TOSA
-#                          reference model, pytest
+#   tools/setup.sh test    and what the tests need: googletest, clang for fuzzing, and the peers they compare with:
+#                          PyTorch, executorch with Vela and the TOSA reference model, pytest
 # SWOOP_CACHE (default ~/.cache/swoop) keeps regor's library, which takes minutes to build, across clones.
 set -euo pipefail
 
@@ -10,8 +10,9 @@ readonly EXECUTORCH=1.5.1
 readonly TORCH=2.13.0   # executorch 1.5.1 is built against it
 readonly VELA=5.1.0     # what executorch 1.5.1 pins; cmake/dependencies.cmake names the same
 readonly VELA_SHA256=5f260e3aabfb54f5758311efbdd86f742b5e54aba27caffefcfc3175e301341a
-readonly PACKAGES=(cmake ninja-build g++ libsimdjson-dev zlib1g-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev libpng-dev libjpeg-dev
-                   libfmt-dev libeigen3-dev libgtest-dev clang-14 clang-format-14 libclang-rt-14-dev python3-venv ccache)
+readonly BUILD_PACKAGES=(cmake ninja-build g++ libsimdjson-dev zlib1g-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev libpng-dev libjpeg-dev
+                         libfmt-dev libeigen3-dev python3-venv ccache)
+readonly TEST_PACKAGES=(libgtest-dev clang-14 clang-format-14 libclang-rt-14-dev)
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=$root/.venv
@@ -22,9 +23,9 @@ say() { echo "setup: $*"; }
 fail() { echo "setup: $*" >&2; exit 1; }
 
 system_packages() {
-  command -v apt-get >/dev/null || { say "no apt-get here; install these yourself: ${PACKAGES[*]}"; return; }
+  command -v apt-get >/dev/null || { say "no apt-get here; install these yourself: $*"; return; }
   local missing=() package
-  for package in "${PACKAGES[@]}"; do
+  for package in "$@"; do
     [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
   done
   if (( ${#missing[@]} == 0 )); then say "system packages are there"; return; fi
@@ -118,11 +119,13 @@ regor_library() {
 }
 
 what=${1:-build}
+packages=("${BUILD_PACKAGES[@]}")
 case $what in
-  build | test) ;;
+  build) ;;
+  test) packages+=("${TEST_PACKAGES[@]}") ;;
   *) fail "unknown word '$what'; use: tools/setup.sh [build|test]" ;;
 esac
-system_packages
+system_packages "${packages[@]}"
 virtual_environment
 executorch_wheel
 regor_library
