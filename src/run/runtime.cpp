@@ -3,54 +3,35 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <array>
-#include <climits>
+#include <filesystem>
 #include <mutex>
 
 namespace swoop {
 
 namespace {
 
-constexpr const char* kLibrary = "libswoop_run.so";
+// Where the library may be, seen from the folder of the program: in a build folder, and as `make install` puts it.
+constexpr const char* kPlaces[] = {"libswoop_run.so", "../lib/swoop/libswoop_run.so"};
 
-std::string folder_of(std::string path) {
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-// Beside the code that asks (libswoop or the program), then beside the program, then wherever the loader looks.
-std::vector<std::string> candidates() {
-  std::vector<std::string> paths;
-  Dl_info here;
-  if (dladdr(reinterpret_cast<const void*>(&folder_of), &here) != 0 && here.dli_fname)
-    paths.push_back(folder_of(here.dli_fname) + "/" + kLibrary);
-  std::array<char, PATH_MAX> program;
-  ssize_t length = readlink("/proc/self/exe", program.data(), program.size());
-  if (length > 0) paths.push_back(folder_of(std::string(program.data(), static_cast<size_t>(length))) + "/" + kLibrary);
-  paths.emplace_back(kLibrary);
-  return paths;
-}
-
+// The loader is only ever given a path that starts at the program's own folder: a bare name, or the name that the
+// program was called by, could lead into the current folder, where anyone's library may stand.
 Result<const RuntimeApi*> open_library() {
-  std::string why;
-  for (const std::string& path : candidates()) {
-    if (path.find('/') != std::string::npos && access(path.c_str(), R_OK) != 0) continue;
+  std::error_code problem;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", problem);
+  if (problem) return error("The folder of the program is not known: {}.", problem.message());
+  for (const char* place : kPlaces) {
+    const std::string path = (program.parent_path() / place).lexically_normal();
+    if (access(path.c_str(), R_OK) != 0) continue;
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (!library) {
-      why = dlerror();
-      continue;
-    }
+    if (!library) return error("The ExecuTorch runtime could not be loaded: {}.", dlerror());
     auto entry = reinterpret_cast<RuntimeApiFn>(dlsym(library, "swoop_runtime_api"));
     const RuntimeApi* api = entry ? entry() : nullptr;
     if (!api || api->version != kRuntimeApiVersion)
       return error("{} belongs to another version of swoop; build both together.", path);
     return api;
   }
-  return error(
-      "The ExecuTorch runtime could not be loaded: {}. It is built as {} beside the program and needs the executorch "
-      "package "
-      "it was built with.",
-      why.empty() ? "the library is missing" : why, kLibrary);
+  return error("The ExecuTorch runtime is missing: neither {} nor {} is in {}.", kPlaces[0], kPlaces[1],
+               program.parent_path().string());
 }
 
 }  // namespace
