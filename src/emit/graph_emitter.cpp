@@ -16,23 +16,6 @@ constexpr int64_t kMaxTensorBytes = int64_t{1} << 31;
 
 bool is_region(const Node& node) { return node.op == Op::Opaque && node.text(Key::Target, "") == kRegionTarget; }
 
-// Ops whose x is [N,C,...] and may be channels-last.
-bool has_layout(Op op) {
-  switch (op) {
-    case Op::Conv:
-    case Op::ConvTranspose:
-    case Op::MaxPool:
-    case Op::AvgPool:
-    case Op::AdaptiveAvgPool:
-    case Op::AdaptiveMaxPool:
-    case Op::Resize:
-    case Op::Prelu:
-    case Op::GroupNorm:
-    case Op::BatchNorm: return true;
-    default: return false;
-  }
-}
-
 Ints channels_first(size_t rank) {  // [N,s...,C] -> [N,C,s...]
   Ints perm{0, static_cast<int64_t>(rank) - 1};
   for (size_t d = 1; d + 1 < rank; ++d) perm.push_back(static_cast<int64_t>(d));
@@ -248,7 +231,7 @@ Result<void> GraphEmitter::emit_host(Scope& scope, const Node& node) {
   TRY_ASSIGN(int out, result(scope, node.outputs[0]));
   bool requantize = type.quantized() && !movement;
   bool clamps = node.has(Key::ActMin) || node.has(Key::ActMax);
-  bool last = node.flag(Key::ChannelsLast) && has_layout(node.op);
+  bool last = node.flag(Key::ChannelsLast);
   int target = requantize ? b_.planned(DType::F32, type.shape) : out;
   int clamped = target;
   if (clamps) target = b_.like(target);
@@ -282,15 +265,11 @@ Result<void> GraphEmitter::emit_host(Scope& scope, const Node& node) {
 
 Result<void> GraphEmitter::emit_node(Scope& scope, const Node& node) {
   if (is_region(node)) return emit_region(scope, node);
-  switch (node.op) {
-    case Op::Quantize:
-    case Op::Dequantize: return emit_quantize(scope, node);
-    case Op::Cond: return emit_cond(scope, node);
-    case Op::While: return emit_while(scope, node);
-    case Op::Map:
-    case Op::Scan: return emit_scan(scope, node);
-    default: return emit_host(scope, node);
-  }
+  if (node.op == Op::Quantize || node.op == Op::Dequantize) return emit_quantize(scope, node);
+  if (node.op == Op::Cond) return emit_cond(scope, node);
+  if (node.op == Op::While) return emit_while(scope, node);
+  if (node.op == Op::Map || node.op == Op::Scan) return emit_scan(scope, node);
+  return emit_host(scope, node);
 }
 
 void GraphEmitter::write_back(std::vector<std::pair<int, int>> moves) {

@@ -28,11 +28,23 @@ Error no_kernel(const Graph& graph, const Node& node, std::string_view why);
 Result<void> emit_host_op(HostCall& call);
 
 // Convolution, pooling, resampling, padding (host_window.cpp).
-Result<void> emit_window_op(HostCall& call);
+Result<void> emit_conv(HostCall& call);
+Result<void> emit_conv_transpose(HostCall& call);
+Result<void> emit_max_pool(HostCall& call);
+Result<void> emit_avg_pool(HostCall& call);
+Result<void> emit_adaptive_pool(HostCall& call);
+Result<void> emit_resize(HostCall& call);
+Result<void> emit_pad(HostCall& call);
 // Scalar functions (host_unary.cpp).
 Result<void> emit_unary(HostCall& call);
 // Products, norms, attention (host_compose.cpp).
-Result<void> emit_composite(HostCall& call);
+void emit_linear(HostCall& call);
+void emit_prelu(HostCall& call);
+void emit_layer_norm(HostCall& call);
+void emit_rms_norm(HostCall& call);
+void emit_group_norm(HostCall& call);
+void emit_batch_norm(HostCall& call);
+void emit_attention(HostCall& call);
 
 // a[...,M,K] x b[...,K,N] with broadcast leading dims, into `out`.
 void emit_matmul(PlanBuilder& b, int a, int b_matrix, int out);

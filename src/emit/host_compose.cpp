@@ -14,22 +14,6 @@ Ints swap_last_two(size_t rank) {
   return perm;
 }
 
-// x[...,I] w[O,I]^T + b: the weight is transposed once, here, when it is a constant.
-void linear(HostCall& call) {
-  PlanBuilder& b = call.b;
-  int64_t in_size = call.x().shape.back();
-  int64_t out_size = b.tensor(call.in[1]).shape[0];
-  int64_t rows = in_size == 0 ? 0 : element_count(call.x().shape) / in_size;
-  int x = b.alias(call.in[0], {rows, in_size});
-  int out = b.alias(call.out, {rows, out_size});
-  int weight = b.permute(call.in[1], {1, 0});
-  int bias = call.input(2);
-  if (bias == kAbsent)
-    b.kernel("aten::mm.out", {x, weight}, {out});
-  else
-    b.kernel("aten::addmm.out", {bias, x, weight, b.integer(1), b.integer(1)}, {out});
-}
-
 // [..., rows, columns] with its leading dims broadcast to `lead`, as a batch of matrices.
 int as_batch(PlanBuilder& b, int matrix, const Shape& lead) {
   Shape shape = b.tensor(matrix).shape;
@@ -55,14 +39,54 @@ Shape per_channel_shape(int64_t channels, size_t rank) {
   return shape;
 }
 
-void prelu(HostCall& call) {
+int causal_mask(PlanBuilder& b, int64_t rows, int64_t columns) {
+  Buffer data(static_cast<size_t>(rows * columns) * sizeof(float));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      float value = c <= r ? 0.0f : -INFINITY;
+      std::memcpy(data.data() + static_cast<size_t>(r * columns + c) * sizeof(float), &value, sizeof(float));
+    }
+  }
+  return b.constant(DType::F32, {rows, columns}, std::move(data));
+}
+
+}  // namespace
+
+void emit_matmul(PlanBuilder& b, int a, int b_matrix, int out) {
+  if (b.tensor(a).shape.size() == 2 && b.tensor(b_matrix).shape.size() == 2) {
+    b.kernel("aten::mm.out", {a, b_matrix}, {out});
+    return;
+  }
+  const Shape& shape = b.tensor(out).shape;
+  Shape lead(shape.begin(), shape.end() - 2);
+  int batch_out = b.alias(out, {element_count(lead), shape[lead.size()], shape[lead.size() + 1]});
+  b.kernel("aten::bmm.out", {as_batch(b, a, lead), as_batch(b, b_matrix, lead)}, {batch_out});
+}
+
+// x[...,I] w[O,I]^T + b: the weight is transposed once, here, when it is a constant.
+void emit_linear(HostCall& call) {
+  PlanBuilder& b = call.b;
+  int64_t in_size = call.x().shape.back();
+  int64_t out_size = b.tensor(call.in[1]).shape[0];
+  int64_t rows = in_size == 0 ? 0 : element_count(call.x().shape) / in_size;
+  int x = b.alias(call.in[0], {rows, in_size});
+  int out = b.alias(call.out, {rows, out_size});
+  int weight = b.permute(call.in[1], {1, 0});
+  int bias = call.input(2);
+  if (bias == kAbsent)
+    b.kernel("aten::mm.out", {x, weight}, {out});
+  else
+    b.kernel("aten::addmm.out", {bias, x, weight, b.integer(1), b.integer(1)}, {out});
+}
+
+void emit_prelu(HostCall& call) {
   PlanBuilder& b = call.b;
   int64_t slopes = element_count(b.tensor(call.in[1]).shape);
   int weight = b.alias(call.in[1], per_channel_shape(slopes, call.x().shape.size()));
   b.where(b.greater(call.in[0], 0.0), call.in[0], b.binary("aten::mul.out", call.in[0], weight), call.out);
 }
 
-void layer_norm(HostCall& call) {
+void emit_layer_norm(HostCall& call) {
   PlanBuilder& b = call.b;
   const Shape& shape = call.x().shape;
   auto axis = static_cast<size_t>(call.node.integer(Key::Axis));
@@ -79,7 +103,7 @@ void layer_norm(HostCall& call) {
 }
 
 // x * rsqrt(mean(x^2) + eps) * w
-void rms_norm(HostCall& call) {
+void emit_rms_norm(HostCall& call) {
   PlanBuilder& b = call.b;
   int x = call.in[0];
   Shape statistics = call.x().shape;
@@ -98,7 +122,7 @@ void rms_norm(HostCall& call) {
     b.binary("aten::mul.out", b.binary("aten::mul.out", x, factor), weight, call.out);
 }
 
-void group_norm(HostCall& call) {
+void emit_group_norm(HostCall& call) {
   PlanBuilder& b = call.b;
   const Shape& shape = call.x().shape;
   int64_t groups = call.node.integer(Key::Groups);
@@ -112,7 +136,7 @@ void group_norm(HostCall& call) {
            {call.out, mean, rstd});
 }
 
-void batch_norm(HostCall& call) {
+void emit_batch_norm(HostCall& call) {
   PlanBuilder& b = call.b;
   int mean = b.planned(call.x().dtype, {0});  // the kernel saves nothing here
   int variance = b.planned(call.x().dtype, {0});
@@ -122,19 +146,8 @@ void batch_norm(HostCall& call) {
            {call.out, mean, variance});
 }
 
-int causal_mask(PlanBuilder& b, int64_t rows, int64_t columns) {
-  Buffer data(static_cast<size_t>(rows * columns) * sizeof(float));
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) {
-      float value = c <= r ? 0.0f : -INFINITY;
-      std::memcpy(data.data() + static_cast<size_t>(r * columns + c) * sizeof(float), &value, sizeof(float));
-    }
-  }
-  return b.constant(DType::F32, {rows, columns}, std::move(data));
-}
-
 // softmax(q k^T * scale + mask) v
-Result<void> attention(HostCall& call) {
+void emit_attention(HostCall& call) {
   PlanBuilder& b = call.b;
   int q = call.in[0];
   int k = call.in[1];
@@ -161,34 +174,6 @@ Result<void> attention(HostCall& call) {
   b.kernel("aten::_softmax.out", {scores, b.integer(static_cast<int64_t>(scores_shape.size()) - 1), b.boolean(false)},
            {weights});
   emit_matmul(b, weights, call.in[2], call.out);
-  return {};
-}
-
-}  // namespace
-
-void emit_matmul(PlanBuilder& b, int a, int b_matrix, int out) {
-  if (b.tensor(a).shape.size() == 2 && b.tensor(b_matrix).shape.size() == 2) {
-    b.kernel("aten::mm.out", {a, b_matrix}, {out});
-    return;
-  }
-  const Shape& shape = b.tensor(out).shape;
-  Shape lead(shape.begin(), shape.end() - 2);
-  int batch_out = b.alias(out, {element_count(lead), shape[lead.size()], shape[lead.size() + 1]});
-  b.kernel("aten::bmm.out", {as_batch(b, a, lead), as_batch(b, b_matrix, lead)}, {batch_out});
-}
-
-Result<void> emit_composite(HostCall& call) {
-  switch (call.node.op) {
-    case Op::Linear: linear(call); break;
-    case Op::MatMul: emit_matmul(call.b, call.in[0], call.in[1], call.out); break;
-    case Op::Prelu: prelu(call); break;
-    case Op::LayerNorm: layer_norm(call); break;
-    case Op::RmsNorm: rms_norm(call); break;
-    case Op::GroupNorm: group_norm(call); break;
-    case Op::BatchNorm: batch_norm(call); break;
-    default: return attention(call);
-  }
-  return {};
 }
 
 }  // namespace swoop::emit

@@ -123,23 +123,23 @@ Result<void> emit_host_op(HostCall& call) {
   switch (node.op) {
     case Op::Cast: b.cast(in[0], b.tensor(out).dtype, out); return {};
 
-    case Op::Conv:
-    case Op::ConvTranspose:
-    case Op::MaxPool:
-    case Op::AvgPool:
+    case Op::Conv: return emit_conv(call);
+    case Op::ConvTranspose: return emit_conv_transpose(call);
+    case Op::MaxPool: return emit_max_pool(call);
+    case Op::AvgPool: return emit_avg_pool(call);
     case Op::AdaptiveAvgPool:
-    case Op::AdaptiveMaxPool:
-    case Op::Resize:
-    case Op::Pad: return emit_window_op(call);
+    case Op::AdaptiveMaxPool: return emit_adaptive_pool(call);
+    case Op::Resize: return emit_resize(call);
+    case Op::Pad: return emit_pad(call);
 
-    case Op::Linear:
-    case Op::MatMul:
-    case Op::Prelu:
-    case Op::LayerNorm:
-    case Op::RmsNorm:
-    case Op::GroupNorm:
-    case Op::BatchNorm:
-    case Op::Attention: return emit_composite(call);
+    case Op::Linear: emit_linear(call); return {};
+    case Op::MatMul: emit_matmul(b, in[0], in[1], out); return {};
+    case Op::Prelu: emit_prelu(call); return {};
+    case Op::LayerNorm: emit_layer_norm(call); return {};
+    case Op::RmsNorm: emit_rms_norm(call); return {};
+    case Op::GroupNorm: emit_group_norm(call); return {};
+    case Op::BatchNorm: emit_batch_norm(call); return {};
+    case Op::Attention: emit_attention(call); return {};
 
     case Op::Unary: return emit_unary(call);
     case Op::Clamp: {

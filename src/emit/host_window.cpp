@@ -57,7 +57,9 @@ Ints two(Ints values, int64_t lead) {
   return values;
 }
 
-Result<void> convolution(HostCall& call) {
+}  // namespace
+
+Result<void> emit_conv(HostCall& call) {
   PlanBuilder& b = call.b;
   const Node& node = call.node;
   Window window = window_of(call);
@@ -78,7 +80,7 @@ Result<void> convolution(HostCall& call) {
 }
 
 // Uneven padding is cut off the unpadded result.
-Result<void> transposed_convolution(HostCall& call) {
+Result<void> emit_conv_transpose(HostCall& call) {
   PlanBuilder& b = call.b;
   const Node& node = call.node;
   Window window = window_of(call);
@@ -113,6 +115,8 @@ Result<void> transposed_convolution(HostCall& call) {
   return {};
 }
 
+namespace {
+
 // A pooling kernel on [N,C,H,W]; 1-D inputs are seen with height 1.
 struct Pool {
   int x, out;
@@ -144,7 +148,9 @@ Result<Pool> pool_of(HostCall& call, double pad_value, bool may_pad) {
   return pool;
 }
 
-Result<void> max_pool(HostCall& call) {
+}  // namespace
+
+Result<void> emit_max_pool(HostCall& call) {
   PlanBuilder& b = call.b;
   DType dtype = call.x().dtype;
   double lowest = is_float(dtype) ? -std::numeric_limits<double>::infinity() : static_cast<double>(dtype_min(dtype));
@@ -158,7 +164,7 @@ Result<void> max_pool(HostCall& call) {
   return {};
 }
 
-Result<void> avg_pool(HostCall& call) {
+Result<void> emit_avg_pool(HostCall& call) {
   PlanBuilder& b = call.b;
   bool include = call.node.flag(Key::CountIncludePad, true);
   int64_t divisor = call.node.integer(Key::Divisor, 0);
@@ -169,6 +175,8 @@ Result<void> avg_pool(HostCall& call) {
            {pool.out});
   return {};
 }
+
+namespace {
 
 // Windows of different sizes along one axis: window i is [floor(i * n / size), ceil((i + 1) * n / size)), as PyTorch
 // has it.
@@ -195,7 +203,9 @@ int adaptive_max_axis(PlanBuilder& b, int x, size_t axis, int64_t size, int out)
   return out;
 }
 
-Result<void> adaptive_pool(HostCall& call) {
+}  // namespace
+
+Result<void> emit_adaptive_pool(HostCall& call) {
   PlanBuilder& b = call.b;
   Ints size = two(call.node.ints(Key::Size), 1);
   int x = call.in[0];
@@ -222,7 +232,7 @@ Result<void> adaptive_pool(HostCall& call) {
   return {};
 }
 
-Result<void> resize(HostCall& call) {
+Result<void> emit_resize(HostCall& call) {
   PlanBuilder& b = call.b;
   const Node& node = call.node;
   Doubles scales = node.has(Key::Scales) ? node.doubles(Key::Scales) : Doubles{};
@@ -242,6 +252,8 @@ Result<void> resize(HostCall& call) {
     return no_kernel(call.graph, node, "the runtime resizes by nearest neighbour or bilinearly only");
   return {};
 }
+
+namespace {
 
 // Circular padding of one axis: the end, the whole, the beginning.
 int wrap_axis(PlanBuilder& b, int x, size_t axis, int64_t before, int64_t after, int out) {
@@ -266,7 +278,9 @@ int wrap_axis(PlanBuilder& b, int x, size_t axis, int64_t before, int64_t after,
   return out;
 }
 
-Result<void> pad(HostCall& call) {
+}  // namespace
+
+Result<void> emit_pad(HostCall& call) {
   PlanBuilder& b = call.b;
   const Node& node = call.node;
   const Ints& pairs = node.ints(Key::Padding);
@@ -318,21 +332,6 @@ Result<void> pad(HostCall& call) {
   b.kernel(kernel, {b.alias(call.in[0], folded(call.x().shape)), b.integers(pads)},
            {b.alias(call.out, folded(b.tensor(call.out).shape))});
   return {};
-}
-
-}  // namespace
-
-Result<void> emit_window_op(HostCall& call) {
-  switch (call.node.op) {
-    case Op::Conv: return convolution(call);
-    case Op::ConvTranspose: return transposed_convolution(call);
-    case Op::MaxPool: return max_pool(call);
-    case Op::AvgPool: return avg_pool(call);
-    case Op::AdaptiveAvgPool:
-    case Op::AdaptiveMaxPool: return adaptive_pool(call);
-    case Op::Resize: return resize(call);
-    default: return pad(call);
-  }
 }
 
 }  // namespace swoop::emit

@@ -39,12 +39,10 @@ ValueId write_slice(Emitter& at, const Node& slice, ValueId base, ValueId part) 
 
 // The storage before `move` such that the move gives `result`; `base` supplies the elements the move drops.
 ValueId undo(Emitter& at, const Node& move, ValueId base, ValueId result) {
-  switch (move.op) {
-    case Op::Reshape: return at.reshape(result, at.shape(base));
-    case Op::Transpose: return at.transpose(result, inverse(move.ints(Key::Perm)));
-    case Op::Slice: return write_slice(at, move, base, result);
-    default: unsupported("an in-place operator writes through an expanded view");
-  }
+  if (move.op == Op::Reshape) return at.reshape(result, at.shape(base));
+  if (move.op == Op::Transpose) return at.transpose(result, inverse(move.ints(Key::Perm)));
+  if (move.op == Op::Slice) return write_slice(at, move, base, result);
+  unsupported("an in-place operator writes through an expanded view");
 }
 
 }  // namespace
