@@ -151,24 +151,22 @@ class Compile {
   }
 
   std::string system_config() const {
-    return options_.npu.system_config.empty() ? std::string(pipeline_.target.default_system_config)
+    return options_.npu.system_config.empty() ? std::string(pipeline_.target.facts().system_config)
                                               : options_.npu.system_config;
   }
   std::string memory_mode() const {
-    return options_.npu.memory_mode.empty() ? std::string(pipeline_.target.default_memory_mode)
+    return options_.npu.memory_mode.empty() ? std::string(pipeline_.target.facts().memory_mode)
                                             : options_.npu.memory_mode;
   }
 
   Result<void> emit(const Graph& graph) {
     progress_.stage("building the program");
     return timed("emit", [&]() -> Result<void> {
-      std::string_view spec =
-          pipeline_.target.family == NpuFamily::U85 ? "TOSA-1.0+INT+int16+int4+cf" : "TOSA-1.0+INT+int16+int4+u55";
       std::vector<Region> delegates;
       for (size_t i = 0; i < regions_.size(); ++i) {
         const CompiledRegion& region = regions_[i];
-        delegates.push_back(
-            {region.blob, npu_compile_specs(pipeline_.target.name, system_config(), memory_mode(), spec)});
+        delegates.push_back({region.blob, npu_compile_specs(pipeline_.target.name, system_config(), memory_mode(),
+                                                            pipeline_.target.facts().tosa_profile)});
         CompileSpecs& specs = delegates.back().compile_specs;
         if (region.program.estimates)
           specs.emplace_back(kEstimatesKey, estimates_text(*region.program.estimates, kSwoopVersion));

@@ -13,8 +13,8 @@
 #include "driver/pipeline.h"
 #include "import/import.h"
 #include "legalize/legalize.h"
+#include "limits/limits.h"
 #include "ops/ops.h"
-#include "target/target.h"
 
 namespace swoop {
 
@@ -39,36 +39,31 @@ std::string_view name_of(Policy policy) {
   return "";
 }
 
-// "U55" of Ethos-U55, as the constraint table spells cores.
+// "U55" of Ethos-U55.
 std::string short_name(NpuFamily family) {
-  return std::string(family_name(family).substr(std::string_view("Ethos-").size()));
+  return std::string(facts_of(family).name.substr(std::string_view("Ethos-").size()));
 }
 
-// One NPU of each family stands for all of its sizes: what an operator needs depends on the family alone.
-std::vector<NpuTarget> asked_families(const std::optional<NpuTarget>& target) {
-  if (target) return {*target};
-  std::vector<NpuTarget> families;
-  for (const NpuTarget& npu : npu_targets())
-    if (families.empty() || families.back().family != npu.family) families.push_back(npu);
-  return families;
+std::vector<NpuFamily> asked_families(const std::optional<NpuTarget>& target) {
+  return target ? std::vector{target->family} : npu_families();
 }
 
 // A rule that has operators with an NPU form among its roots adapts a form; one that has none makes operators that have
 // one.
-bool is_rewritten(Op op, const NpuTarget& target) {
+bool is_rewritten(Op op, NpuFamily family) {
   std::span<const Rule> rules = expand_rules();
   return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
     return std::find(rule.roots.begin(), rule.roots.end(), op) != rule.roots.end() &&
-           std::none_of(rule.roots.begin(), rule.roots.end(), [&](Op root) { return has_npu_form(root, target); });
+           std::none_of(rule.roots.begin(), rule.roots.end(), [&](Op root) { return has_npu_form(root, family); });
   });
 }
 
 // Where an operator on quantized values goes: to the NPU as it is, to the NPU after a rewrite, or to a kernel of the
 // host.
-std::string way_of(Op op, const NpuTarget& target) {
+std::string way_of(Op op, NpuFamily family) {
   if (op == Op::Quantize || op == Op::Dequantize) return "border";
-  if (has_npu_form(op, target)) return "NPU";
-  return is_rewritten(op, target) ? "rewritten" : "host";
+  if (has_npu_form(op, family)) return "NPU";
+  return is_rewritten(op, family) ? "rewritten" : "host";
 }
 
 Table core_table(const std::optional<NpuTarget>& target) {
@@ -79,12 +74,12 @@ Table core_table(const std::optional<NpuTarget>& target) {
       "that have, by a rule below; `border`: changes between floats and codes; `host`: a kernel of the stock runtime.",
       {"operator", "range of the result"},
       {}};
-  std::vector<NpuTarget> families = asked_families(target);
-  for (const NpuTarget& npu : families) table.head.push_back(short_name(npu.family));
+  std::vector<NpuFamily> families = asked_families(target);
+  for (NpuFamily family : families) table.head.push_back(short_name(family));
   for (int i = 0; i < kOpCount; ++i) {
     auto op = static_cast<Op>(i);
     std::vector<std::string> row = {std::string(name_of(op)), std::string(name_of(info(op).policy))};
-    for (const NpuTarget& npu : families) row.push_back(way_of(op, npu));
+    for (NpuFamily family : families) row.push_back(way_of(op, family));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -97,11 +92,12 @@ Table constraint_table(const std::optional<NpuTarget>& target) {
               {"label", "NPUs", "operators", "limit"},
               {}};
   for (const Constraint& constraint : constraints()) {
-    bool applies = !target || constraint.cores == "all" ||
-                   constraint.cores.find(short_name(target->family)) != std::string_view::npos;
-    if (applies)
-      table.rows.push_back({std::string(constraint.label), std::string(constraint.cores), std::string(constraint.ops),
-                            std::string(constraint.limit)});
+    const std::vector<NpuFamily>& families = constraint.families;
+    if (target && std::find(families.begin(), families.end(), target->family) == families.end()) continue;
+    std::vector<std::string> names;
+    for (NpuFamily family : families) names.push_back(short_name(family));
+    std::string cores = families == npu_families() ? "all" : fmt::format("{}", fmt::join(names, ", "));
+    table.rows.push_back({std::string(constraint.label), cores, std::string(constraint.ops), constraint.limit});
   }
   return table;
 }

@@ -71,7 +71,7 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   if (!needs_quantization(graph)) return {};
   pipeline.reference = clone(graph);
   QuantizeOptions quantize_options = options.quantize;
-  quantize_options.shift_resizes = pipeline.target.family == NpuFamily::U85;
+  quantize_options.shift_resizes = pipeline.target.facts().resize_only_shifts;
   quantize_options.cost = [&](const Graph& quantized) {
     Result<double> cycles = cycles_of(quantized, pipeline);
     return cycles ? *cycles : std::numeric_limits<double>::infinity();

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "legalize/legalize.h"
-#include "target/target.h"
+#include "limits/limits.h"
 
 namespace swoop {
 

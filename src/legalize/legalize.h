@@ -6,7 +6,7 @@
 #include <span>
 
 #include "rewriter/rewriter.h"
-#include "stream/stream.h"
+#include "target/target.h"
 
 namespace swoop {
 

@@ -174,8 +174,8 @@ Result<NpuSystem> resolve_system(const NpuTarget& target, const NpuOptions& opti
   TRY_ASSIGN(const auto sections, parse_ini(config_text(options), path));
   NpuSystem system;
   system.system_config =
-      options.system_config.empty() ? target.default_system_config : std::string_view(options.system_config);
-  system.memory_mode = options.memory_mode.empty() ? target.default_memory_mode : std::string_view(options.memory_mode);
+      options.system_config.empty() ? target.facts().system_config : std::string_view(options.system_config);
+  system.memory_mode = options.memory_mode.empty() ? target.facts().memory_mode : std::string_view(options.memory_mode);
   TRY_ASSIGN(const Chain config, Chain::find(sections, path, "--system-config", kSystemPrefix, system.system_config));
   TRY_ASSIGN(const Chain mode, Chain::find(sections, path, "--memory-mode", kModePrefix, system.memory_mode));
   TRY(config.check_numbers());
@@ -204,8 +204,8 @@ Result<NpuSystem> resolve_system(const NpuTarget& target, const NpuOptions& opti
   }
   if (system.staging != NpuMemory::Sram) return refuse("the cache", system.staging, "Sram");
 
-  // All of the address space when nobody says less: 32 bits on U55, 40 bits on U65 and U85.
-  const int64_t address_space = int64_t{1} << (target.family == NpuFamily::U55 ? 32 : 40);
+  // All of the address space when nobody says less.
+  const int64_t address_space = int64_t{1} << target.facts().address_bits;
   system.arena_cache_size = address_space;
   if (const IniEntry* size = mode.entry("arena_cache_size")) {
     const auto value = parse_number<int64_t>(size->value);

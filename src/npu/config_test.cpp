@@ -69,7 +69,8 @@ TEST(Config, defaults_of_every_target_are_valid) {
   for (const NpuTarget& target : npu_targets()) {
     const auto system = resolve_system(target, {});
     ASSERT_TRUE(system) << system.error().message;
-    EXPECT_EQ(system->arena_cache_size, target.family == NpuFamily::U55 ? int64_t{1} << 32 : 393216);
+    const bool shared = target.facts().memory_mode == "Shared_Sram";
+    EXPECT_EQ(system->arena_cache_size, shared ? int64_t{1} << target.facts().address_bits : 393216);
     EXPECT_GE(system->clock_hz, 500e6);
   }
 }

@@ -31,11 +31,9 @@ void write_log(const void* data, size_t size) {
 
 class Context {
  public:
-  explicit Context(NpuFamily family) {
-    const char* name = family == NpuFamily::U55   ? REGOR_ARCH_ETHOSU55
-                       : family == NpuFamily::U65 ? REGOR_ARCH_ETHOSU65
-                                                  : REGOR_ARCH_ETHOSU85;
-    if (!regor_create(&id_, name)) throw std::runtime_error("regor does not know this NPU");
+  explicit Context(const NpuFacts& facts) {
+    if (!regor_create(&id_, std::string(facts.regor_name).c_str()))
+      throw std::runtime_error("regor does not know this NPU");
   }
   ~Context() { regor_destroy(id_); }
   Context(const Context&) = delete;
@@ -274,7 +272,7 @@ Result<NpuProgram> call_regor(Bytes tosa, const RegorCall& call) {
   const auto& [target, system, system_config, compiler_options] = call;
   std::string log;
   const LogScope scope(log);
-  const Context context(target.family);
+  const Context context(target.facts());
   regor_set_logging(write_log, ~0u);
   const auto said = [&](std::string_view otherwise) {
     std::string message = context.last_error();

@@ -6,6 +6,7 @@
 
 #include "npu/config.h"
 #include "stream/stream.h"
+#include "target/target.h"
 
 namespace swoop {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "limits/limits.h"
 #include "ops/ops.h"
 #include "support/check.h"
-#include "target/target.h"
 
 namespace swoop {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ir/ir.h"
-#include "stream/stream.h"
+#include "target/target.h"
 
 namespace swoop {
 

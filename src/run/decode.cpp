@@ -66,7 +66,7 @@ Result<NpuConfig> parse_config(uint32_t word) {
   }
   for (const NpuTarget& target : npu_targets())
     if (target.family == config.family && target.macs == config.macs) return config;
-  return error("There is no {} with {} MACs per cycle (configuration word {:#010x}).", family_name(config.family),
+  return error("There is no {} with {} MACs per cycle (configuration word {:#010x}).", facts_of(config.family).name,
                config.macs, word);
 }
 
@@ -84,7 +84,7 @@ const CommandInfo* ethos::find_command(NpuFamily family, bool wide, uint16_t cod
 std::string NpuConfig::name() const {
   for (const NpuTarget& target : npu_targets())
     if (target.family == family && target.macs == macs) return std::string(target.name);
-  return fmt::format("{} with {} MACs", family_name(family), macs);
+  return fmt::format("{} with {} MACs", facts_of(family).name, macs);
 }
 
 Result<DriverPayload> parse_payload(Bytes commands) {
@@ -138,7 +138,7 @@ Result<std::vector<NpuCommand>> decode_commands(const DriverPayload& payload) {
                                                                 static_cast<uint16_t>(first & 0x3ff), id);
     if (info == nullptr || (first & 0x3c00) != 0)
       return error("Word {} of the command stream, {:#010x}, is not a command of the {}.", i, first,
-                   family_name(payload.config.family));
+                   facts_of(payload.config.family).name);
     NpuCommand command{static_cast<uint32_t>(i), static_cast<uint8_t>(id), static_cast<uint16_t>(first >> 16), 0};
     if (info->wide) {
       if (++i == words) return error("The command stream ends inside {} at word {}.", info->name, command.position);

@@ -17,6 +17,7 @@
 #include "stream/stream.h"
 #include "support/bytes.h"
 #include "support/result.h"
+#include "target/target.h"
 
 namespace swoop {
 

@@ -1,5 +1,5 @@
 // The finished NPU program as a type: what regor made of one region, the block format in which the device runtime finds
-// it inside a .pte (executorch's `vela_bin_stream`), its estimated cost, and the names of the NPUs.
+// it inside a .pte (executorch's `vela_bin_stream`), and its estimated cost.
 // Why here: npu/ makes it, emit/, run/ and report/ read it, and none of them may see another.
 // Invariants: an NpuProgram from compile_npu() or unpack() has every tensor inside its memory area; a figure nobody
 // knows is nullopt.
@@ -18,28 +18,6 @@
 #include "support/result.h"
 
 namespace swoop {
-
-// ---- NPUs ----
-
-enum class NpuFamily { U55, U65, U85 };
-
-struct NpuTarget {
-  std::string_view name;  // "ethos-u55-128"
-  NpuFamily family;
-  int macs;                                // per cycle, all cores together: the number in the name
-  int cores;                               // 2 for ethos-u65-512, else 1
-  std::string_view default_system_config;  // sections of vela.ini
-  std::string_view default_memory_mode;
-};
-
-// All of them, in the order of their names and sizes.
-std::span<const NpuTarget> npu_targets();
-
-// The error lists the known names.
-Result<NpuTarget> parse_target(std::string_view name);
-
-// "Ethos-U55"
-std::string_view family_name(NpuFamily family);
 
 // ---- estimates ----
 

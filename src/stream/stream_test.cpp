@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 
 namespace swoop {
 namespace {
@@ -35,28 +34,6 @@ template <typename T>
 Buffer with(Buffer blob, size_t offset, T value) {
   std::memcpy(blob.data() + offset, &value, sizeof(value));
   return blob;
-}
-
-TEST(Target, knows_every_npu_by_name) {
-  std::set<std::string_view> names;
-  for (const NpuTarget& target : npu_targets()) {
-    names.insert(target.name);
-    const auto found = parse_target(target.name);
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->name, target.name);
-    EXPECT_TRUE(target.name.ends_with("-" + std::to_string(target.macs))) << target.name;
-  }
-  EXPECT_EQ(names.size(), 11u);
-  EXPECT_EQ(parse_target("ethos-u65-512")->cores, 2);
-  EXPECT_EQ(parse_target("ethos-u85-256")->default_memory_mode, "Dedicated_Sram_384KB");
-}
-
-TEST(Target, lists_the_known_names_when_asked_for_another) {
-  for (std::string_view name : {"", "ethos-u55", "ethos-u55-129", "Ethos-U55-128", "ethos-u55-128 "}) {
-    const auto target = parse_target(name);
-    ASSERT_FALSE(target) << name;
-    EXPECT_NE(target.error().message.find("ethos-u55-128, ethos-u55-256, ethos-u65-256"), std::string::npos);
-  }
 }
 
 TEST(Blob, has_the_layout_of_the_peer) {

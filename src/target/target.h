@@ -1,39 +1,52 @@
-// What each NPU accepts: one table of constraints, each with a label that the reason and the test repeat. Asked after
-// rewriting, so it never has to guess what a later step may manage. Changes nothing.
+// The NPUs: their names and sizes, and one row of facts per family. Rules, limits, npu/, run/ and driver/ ask for the
+// fact they mean (`facts.has_resize`) and never for a family, so that a new one cannot pass for an old one.
+// Invariant: the families are named in this room alone (tools/check_rooms.py), and a new one does not compile until
+// every line of facts.def has its value.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
-#include <string>
 #include <string_view>
+#include <vector>
 
-#include "ir/ir.h"
-#include "stream/stream.h"
+#include "support/result.h"
 
 namespace swoop {
 
-struct Support {
-  bool ok = true;
-  std::string_view rule;  // "u55.c3"
-  std::string reason;     // with the value that broke it
-  std::string_view advice;
+enum class NpuFamily { U55, U65, U85 };
+
+// How a command stream and its weights are written, by the first core that has it. A reader (run/) switches over it
+// without `default`.
+enum class NpuEncoding { U55, U85 };
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+struct NpuFacts {
+#define FACT(type, name, u55, u65, u85) type name;
+#include "target/facts.def"
+#undef FACT
 };
 
-// Can this node, as it stands after legalize, be part of a region?
-Support supports(const Graph& graph, const Node& node, const NpuTarget& target);
+const NpuFacts& facts_of(NpuFamily family);
 
-// Every float operand and result is quantized, and no type is wider than the NPU's: the node lives in integers.
-bool on_integers(const Graph& graph, const Node& node);
+struct NpuTarget {
+  std::string_view name;  // "ethos-u55-128"
+  NpuFamily family;
+  int macs;   // per cycle, all cores together: the number in the name
+  int cores;  // 2 for ethos-u65-512, else 1
 
-// One row of docs/SUPPORT.md and of `swoop ops`.
-struct Constraint {
-  std::string_view label;
-  std::string_view cores;  // "U55, U65" or "all"
-  std::string_view ops;
-  std::string_view limit;
+  const NpuFacts& facts() const { return facts_of(family); }
 };
-std::span<const Constraint> constraints();
 
-// Ops that can be part of a region at all, before looking at shapes.
-bool has_npu_form(Op op, const NpuTarget& target);
+// All of them, in the order of their names and sizes.
+std::span<const NpuTarget> npu_targets();
+
+// The families of npu_targets(), each once.
+std::vector<NpuFamily> npu_families();
+
+// The error lists the known names.
+Result<NpuTarget> parse_target(std::string_view name);
 
 }  // namespace swoop
