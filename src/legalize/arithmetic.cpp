@@ -143,8 +143,9 @@ bool narrow_argmax(Rewriter& rw, Node& n) {
   const Type out = rw.type(n.outputs[0]);
   if (!is_codes(x) || out.dtype != DType::I64) return false;
   int64_t axis = n.integer(Key::Axis), last = x.rank() - 1;
-  constexpr int64_t kMostOnU55 = 127;  // u55.c10
-  if (!is_u85(rw) && (x.dtype != DType::I8 || x.shape[static_cast<size_t>(axis)] > kMostOnU55)) return false;
+  const NpuFacts& facts = facts_of(rw);
+  bool fits = x.dtype == DType::I8 && x.shape[static_cast<size_t>(axis)] <= facts.argmax_depth;  // u55.c10
+  if (!facts.any_argmax && !fits) return false;
   Ints perm;
   for (int64_t i = 0; i <= last; ++i)
     if (i != axis) perm.push_back(i);
@@ -169,7 +170,7 @@ bool argmin_to_argmax(Rewriter& rw, Node& n) {
 // where(constant mask, a, b)  ->  max(min(a, high), low) where b is one number; the masks as constants of the result's
 // type
 bool where_constant_mask(Rewriter& rw, Node& n) {
-  if (is_u85(rw) || !rw.value(n.inputs[0]).constant) return false;
+  if (facts_of(rw).has_booleans || !rw.value(n.inputs[0]).constant) return false;
   const Type out = rw.type(n.outputs[0]);
   if (!is_codes(out) || out.dtype == DType::I32) return false;
   for (size_t keep = 1; keep < 3; ++keep) {

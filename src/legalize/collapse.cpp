@@ -127,8 +127,7 @@ bool collapse_transposes(Rewriter& rw, Node& n) {
       return false;
   }
   auto [shape, perm] = pieces.moves();
-  constexpr size_t kMaxRank = 6;
-  if (shape.size() > kMaxRank) return false;
+  if (static_cast<int64_t>(shape.size()) > facts_of(rw).max_rank) return false;
   const Shape out = rw.type(n.outputs[0]).shape;
   rw.replace(n, perm.size() < 2 ? reshape(rw, source, out)
                                 : reshape(rw, transpose(rw, reshape(rw, source, shape), perm), out));

@@ -7,7 +7,7 @@
 namespace swoop {
 
 inline const NpuTarget& target_of(const Rewriter& rw) { return rw.context<NpuTarget>(); }
-inline bool is_u85(const Rewriter& rw) { return target_of(rw).family == NpuFamily::U85; }
+inline const NpuFacts& facts_of(const Rewriter& rw) { return target_of(rw).facts(); }
 
 // The node's own result type with another shape.
 inline Type with_shape(const Type& type, Shape shape) {

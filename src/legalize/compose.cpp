@@ -66,8 +66,9 @@ ValueId reduce(Rewriter& rw, Op op, ValueId x, Ints axes, Type type) {
 }
 
 ValueId max_of_rows(Rewriter& rw, ValueId x) {
-  int64_t axis = rw.type(x).rank() - 1;
-  if (is_u85(rw) && rw.type(x).shape.back() > 16 && rw.type(x).shape.back() % 16 != 0 && axis > 0) {
+  int64_t axis = rw.type(x).rank() - 1, length = rw.type(x).shape.back();
+  const NpuFacts& facts = facts_of(rw);
+  if (facts.slices_leave_bricks && length > facts.brick && length % facts.brick != 0 && axis > 0) {
     Ints swap;
     for (int64_t i = 0; i <= axis; ++i) swap.push_back(i);
     std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
@@ -80,10 +81,12 @@ ValueId max_of_rows(Rewriter& rw, ValueId x) {
 ValueId by_halves(Rewriter& rw, Op op, ValueId x, int64_t axis) {
   const auto dim = static_cast<size_t>(axis);
   bool channels = axis + 1 == rw.type(x).rank();
+  int64_t brick = facts_of(rw).brick;
   while (rw.type(x).shape[dim] > 1) {
     int64_t length = rw.type(x).shape[dim];
     int64_t half = (length + 1) / 2;
-    if (channels && length % 16 == 0 && length > 16) half = (half + 15) / 16 * 16;  // both slices begin at a brick
+    if (channels && length % brick == 0 && length > brick)
+      half = (half + brick - 1) / brick * brick;  // both slices begin at a brick
     Type type = rw.type(x);
     type.shape[dim] = half;
     x = rw.make(op, {slice(rw, x, axis, 0, half), slice(rw, x, axis, length - half, length)}, {}, type);
@@ -201,10 +204,10 @@ bool computes_on_codes(const Rewriter& rw, const Node& n) {
   return coded(n.inputs[0]) && coded(n.outputs[0]);
 }
 
-Shape rows_shape(int64_t rows, int64_t length) {
-  constexpr int64_t kMaxWidth = 65536;  // of a feature map, every core
+Shape rows_shape(const Rewriter& rw, int64_t rows, int64_t length) {
+  const int64_t most = facts_of(rw).max_axis;
   int64_t height = 1;
-  while (rows / height > kMaxWidth || rows % height != 0) ++height;
+  while (rows / height > most || rows % height != 0) ++height;
   return {1, height, rows / height, length};
 }
 

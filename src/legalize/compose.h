@@ -67,6 +67,6 @@ const Node* reader_as_weights(Rewriter& rw, const Node& softmax);
 
 // The shape [1,1,rows,length] of rows of the given length, or with the rows spread over two dims where one is not
 // enough.
-Shape rows_shape(int64_t rows, int64_t length);
+Shape rows_shape(const Rewriter& rw, int64_t rows, int64_t length);
 
 }  // namespace swoop

@@ -9,8 +9,6 @@ namespace swoop {
 
 namespace {
 
-constexpr int64_t kMaxDilation = 2;  // larger ones into one op per phase, each charged in full
-
 bool plain_conv(Rewriter& rw, const Node& n) {
   return rw.type(n.inputs[0]).rank() == 4 && !n.flag(Key::ChannelsLast) && on_integers(rw.graph(), n) &&
          rw.type(n.outputs[0]).quantized();
@@ -21,13 +19,14 @@ bool plain_conv(Rewriter& rw, const Node& n) {
 bool stuff_dilation(Rewriter& rw, Node& n) {
   if (!plain_conv(rw, n)) return false;
   Ints dilation = n.ints(Key::Dilation);
-  if (*std::max_element(dilation.begin(), dilation.end()) <= kMaxDilation) return false;
+  const int64_t most = facts_of(rw).max_dilation;
+  if (*std::max_element(dilation.begin(), dilation.end()) <= most) return false;
   std::optional<Kernel> kernel = kernel_of(rw, n);
   if (!kernel) return false;
   std::array<int64_t, 2> size = {kernel->height, kernel->width}, step = {1, 1};
   for (size_t i = 0; i < 2; ++i) {
     if (size[i] == 1) dilation[i] = 1;
-    if (dilation[i] <= kMaxDilation) continue;
+    if (dilation[i] <= most) continue;
     step[i] = dilation[i] % 2 == 0 ? dilation[i] / 2 : dilation[i];
     dilation[i] /= step[i];
     size[i] = (size[i] - 1) * step[i] + 1;
@@ -53,8 +52,8 @@ bool fold_dilated_time(Rewriter& rw, Node& n) {
   int64_t d = n.ints(Key::Dilation)[1];
   const Ints& padding = n.ints(Key::Padding);
   const Shape in = rw.type(n.inputs[0]).shape;
-  if (d <= kMaxDilation || in[2] != 1 || rw.type(n.outputs[0]).shape[2] != 1 || n.ints(Key::Stride)[1] != 1 ||
-      padding[2] % d != 0)
+  if (d <= facts_of(rw).max_dilation || in[2] != 1 || rw.type(n.outputs[0]).shape[2] != 1 ||
+      n.ints(Key::Stride)[1] != 1 || padding[2] % d != 0)
     return false;
   std::optional<Kernel> kernel = kernel_of(rw, n);
   if (!kernel || kernel->height != 1 || in[0] != 1) return false;
@@ -85,8 +84,8 @@ struct Fold {
   int64_t before = 0, blocks = 0, after = 0;
   int64_t stride = 1;  // what is left of it
 
-  Fold(int64_t size, int64_t k, int64_t s, int64_t pad_before, int64_t pad_after, int64_t out) {
-    if (s <= kMaxStride) {
+  Fold(const NpuFacts& facts, int64_t size, int64_t k, int64_t s, int64_t pad_before, int64_t pad_after, int64_t out) {
+    if (s <= facts.max_stride) {
       kernel = k, before = pad_before, blocks = size, after = pad_after, stride = s;
       return;
     }
@@ -119,8 +118,8 @@ bool fold_planes_apart(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wi
   const Node* producer = rw.graph().producer(x);
   bool enters = !producer || (producer->op == Op::Quantize && !rw.type(producer->inputs[0]).quantized());
   bool fits = tall.blocks * tall.step == in[2] && wide.blocks * wide.step == in[3];
-  constexpr int64_t kFewChannels = 4, kBrick = 16;
-  return enters && fits && in[0] == 1 && in[1] <= kFewChannels && wide.step % kBrick == 0;
+  constexpr int64_t kFewChannels = 4;
+  return enters && fits && in[0] == 1 && in[1] <= kFewChannels && wide.step % facts_of(rw).brick == 0;
 }
 
 ValueId fold_planes(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide) {
@@ -140,17 +139,18 @@ ValueId fold_planes(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide)
 bool fold_stride(Rewriter& rw, Node& n) {
   if (!plain_conv(rw, n) || n.integer(Key::Groups, 1) != 1) return false;
   const Ints& stride = n.ints(Key::Stride);
-  if (stride[0] <= kMaxStride && stride[1] <= kMaxStride) return false;
+  const NpuFacts& facts = facts_of(rw);
+  bool high = stride[0] > facts.max_stride, broad = stride[1] > facts.max_stride;
   const Shape& size = rw.type(n.outputs[0]).shape;
-  if ((stride[0] > kMaxStride && size[2] == 1) || (stride[1] > kMaxStride && size[3] == 1))
-    return false;  // drop-idle-stride's
+  if (!high && !broad) return false;
+  if ((high && size[2] == 1) || (broad && size[3] == 1)) return false;  // drop-idle-stride's
   std::optional<Kernel> kernel = kernel_of(rw, n);
   if (!kernel || n.ints(Key::Dilation) != Ints{1, 1}) return false;
   const Type out = rw.type(n.outputs[0]);
   const Shape in = rw.type(n.inputs[0]).shape;
   const Ints& padding = n.ints(Key::Padding);
-  Fold tall(in[2], kernel->height, stride[0], padding[0], padding[1], out.shape[2]);
-  Fold wide(in[3], kernel->width, stride[1], padding[2], padding[3], out.shape[3]);
+  Fold tall(facts, in[2], kernel->height, stride[0], padding[0], padding[1], out.shape[2]);
+  Fold wide(facts, in[3], kernel->width, stride[1], padding[2], padding[3], out.shape[3]);
 
   int64_t channels = in[1];
   bool direct = fold_planes_apart(rw, n.inputs[0], tall, wide);

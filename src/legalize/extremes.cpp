@@ -17,8 +17,7 @@ bool is_joined(Rewriter& rw, ValueId id) {
 }
 
 // amax, amin along one axis  ->  MAXIMUM, MINIMUM of its halves. Along the last axis that is 5 to 14 times cheaper
-// (compose.h). In front of a concat it is also right: regor 5.1.0 adds the concat's offset to the height of the pool
-// that it makes of a REDUCE_MAX on U55 and U65, which then reads a row too far.
+// (compose.h). In front of a concat it is also right where regor is not (misplaces_joined_extremes).
 bool extreme_by_halves(Rewriter& rw, Node& n) {
   const Type in = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
@@ -26,9 +25,10 @@ bool extreme_by_halves(Rewriter& rw, Node& n) {
   if (in.dtype != DType::I8 && in.dtype != DType::I16) return false;
   const int64_t axis = n.ints(Key::Axes)[0], length = in.shape[static_cast<size_t>(axis)];
   if (n.has(Key::ActMin) || n.has(Key::ActMax) || length == 1) return false;
-  bool bricks = length <= 16 || length % 16 == 0;
-  bool dear = axis + 1 == in.rank() && (!is_u85(rw) || bricks);
-  bool wrong = !is_u85(rw) && is_joined(rw, n.outputs[0]);
+  const NpuFacts& facts = facts_of(rw);
+  bool bricks = length <= facts.brick || length % facts.brick == 0;
+  bool dear = axis + 1 == in.rank() && (!facts.slices_leave_bricks || bricks);
+  bool wrong = facts.misplaces_joined_extremes && is_joined(rw, n.outputs[0]);
   if (!dear && !wrong) return false;
   ValueId extreme = by_halves(rw, n.op == Op::ReduceMax ? Op::Maximum : Op::Minimum, n.inputs[0], axis);
   rw.replace(n, in.quant == out.quant ? extreme : rw.make(Op::Quantize, {extreme}, {}, out));

@@ -6,8 +6,6 @@ namespace swoop {
 
 namespace {
 
-constexpr int64_t kMaxAxis = 65536;  // U55, U65: sizes are 16-bit fields
-
 // Dims of size 1 other than those in front that stay there: regor puts leading ones there itself.
 bool has_inner_ones(const Shape& shape, const Ints& perm) {
   size_t first = 0;
@@ -27,15 +25,16 @@ bool shrink_transpose(Rewriter& rw, Node& n) {
   const Type out = rw.type(n.outputs[0]);
   if (in.quant != out.quant || (in.quantized() && in.quant->per_channel())) return false;
   bool many = in.rank() > 4;
-  if (!many && is_u85(rw) && !has_inner_ones(in.shape, n.ints(Key::Perm))) return false;
-  if (!many && !is_u85(rw) && !rw.used_once(n.inputs[0]) && supports(rw.graph(), n, target_of(rw)).ok) return false;
+  const NpuFacts& facts = facts_of(rw);
+  bool fuses = facts.fuses_transposes;
+  if (!many && fuses && !has_inner_ones(in.shape, n.ints(Key::Perm))) return false;
+  if (!many && !fuses && !rw.used_once(n.inputs[0]) && supports(rw.graph(), n, target_of(rw)).ok) return false;
   std::vector<size_t> place(in.shape.size(), 0);  // among the dims that are not 1
   size_t count = 0;
   for (size_t i = 0; i < in.shape.size(); ++i)
     if (in.shape[i] != 1) place[i] = count++;
 
-  // U65 reads planes in DRAM better in two steps (cond_experts: 93 against 127 kcycles).
-  bool merges = many || target_of(rw).family == NpuFamily::U55;
+  bool merges = many || facts.turns_merged_axes;
   struct Group {
     size_t first;
     size_t last;
@@ -45,8 +44,8 @@ bool shrink_transpose(Rewriter& rw, Node& n) {
   for (int64_t axis : n.ints(Key::Perm)) {
     auto a = static_cast<size_t>(axis);
     if (in.shape[a] == 1) continue;
-    bool follows =
-        merges && !groups.empty() && groups.back().last + 1 == place[a] && groups.back().size * in.shape[a] <= kMaxAxis;
+    bool follows = merges && !groups.empty() && groups.back().last + 1 == place[a] &&
+                   groups.back().size * in.shape[a] <= facts.max_axis;
     if (follows)
       groups.back() = {groups.back().first, place[a], groups.back().size * in.shape[a]};
     else

@@ -132,7 +132,7 @@ bool step_window(Rewriter& rw, Node& n, const Ints& kernel) {
   const Ints& padding = n.ints(Key::Padding);
   const Type out = rw.type(n.outputs[0]);
   for (size_t i = 0; i < 2; ++i) {
-    if (stride[i] <= kMaxStride || out.shape[2 + i] == 1) continue;  // with one result: drop-idle-stride's
+    if (stride[i] <= facts_of(rw).max_stride || out.shape[2 + i] == 1) continue;  // with one result: drop-idle-stride's
     int64_t step = stride[i];
     int64_t reach = (n.has(Key::Dilation) ? n.ints(Key::Dilation)[i] : 1) * (kernel[i] - 1) + 1;
     Type every = out;

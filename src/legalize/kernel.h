@@ -56,11 +56,8 @@ inline ValueId to_first(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 3
 ValueId fit_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t size);
 ValueId pad_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t before, int64_t after, double value = 0);
 
-constexpr int64_t kMaxConvHeight = 64, kMaxConvArea = 4096;  // of a kernel; U55, U65, and kept for all
-constexpr int64_t kMaxStride = 3;  // larger strides are unrolled into one op per output position
-
-// A channels-first window with a stride above kMaxStride  ->  stride 1, then every s-th result. One axis per call;
-// false when both strides fit.
+// A channels-first window with a stride that is too large for one op  ->  stride 1, then every s-th result. One axis
+// per call; false when both strides fit.
 bool step_window(Rewriter& rw, Node& n, const Ints& kernel);
 
 }  // namespace swoop

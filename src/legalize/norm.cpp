@@ -58,12 +58,12 @@ bool enters(Rewriter& rw, ValueId x) {
 }
 
 // 8-bit x in 16 bits, 1/128 of a step, so that differences of codes fit and both scales of a subtraction are whole
-// numbers. As a product it is chained to its reader on U85; but what enters the region is read from DRAM there, which
-// an elementwise op does at 3.0 cycles per element and a pool (a requantize) at 0.8.
+// numbers. As a product it may be chained to its reader; but what enters the region is read from DRAM, where some cores
+// read faster for a pool (a requantize).
 ValueId widen(Rewriter& rw, ValueId x) {
   if (rw.type(x).dtype != DType::I8) return x;
   Type type = i16_type(rw.type(x).shape, rw.type(x).scale() / 128);
-  if (is_u85(rw) && enters(rw, x)) return rw.make(Op::Quantize, {x}, {}, type);
+  if (facts_of(rw).slow_elementwise_from_dram && enters(rw, x)) return rw.make(Op::Quantize, {x}, {}, type);
   return rw.make(Op::Mul, {x, scalar(rw, DType::I8, type.rank(), 1, 1.0)}, {}, type);
 }
 
@@ -81,7 +81,7 @@ ValueId centred_by_conv(Rewriter& rw, ValueId x) {
               {Key::Dilation, Ints{1, 1}},
               {Key::Groups, int64_t{1}},
               {Key::ChannelsLast, true}};
-  ValueId flat = reshape(rw, x, rows_shape(element_count(shape) / length, length));
+  ValueId flat = reshape(rw, x, rows_shape(rw, element_count(shape) / length, length));
   Type type = i16_type(rw.type(flat).shape, rw.type(x).scale() / 128);
   return rw.make(Op::Conv, {flat, codes(rw, weight, weights, "centre"), kNone}, attrs,
                  type);  // the rows stay flat for what follows
@@ -140,11 +140,10 @@ ValueId scaled(Rewriter& rw, ValueId c, ValueId r, std::span<const double> gain,
   double reach =
       std::min(std::sqrt(static_cast<double>(count)), std::max(-most.min, most.max) * reals_of(rw.type(r)).max);
   ValueId normal = rw.make(Op::Mul, {c, r}, {}, i16_type(shape, reach / 32767));
-  // U85 chains the products and reads a vector once; U55 and U65 charge a constant operand in full, so there a
-  // convolution carries it.
-  if (is_u85(rw)) return scale_by_vectors(rw, normal, gain, offset, out, bounds);
+  // Where products are not chained, a convolution carries the vectors.
+  if (facts_of(rw).chains_elementwise) return scale_by_vectors(rw, normal, gain, offset, out, bounds);
   int64_t length = shape.back();
-  normal = reshape(rw, normal, rows_shape(element_count(shape) / length, length));
+  normal = reshape(rw, normal, rows_shape(rw, element_count(shape) / length, length));
   bool shifts = !all_equal(offset, 0.0);
   return reshape(rw, scale_channels(rw, normal, gain, shifts ? offset : std::span<const double>(), out, bounds), shape);
 }
@@ -162,7 +161,7 @@ bool expand_row_norm(Rewriter& rw, Node& n) {
 
   // Rows stay as they lie where the last dim is the row: a reshape of what several ops read may be a copy.
   bool plain = length == shape.back();
-  ValueId x = plain ? n.inputs[0] : reshape(rw, n.inputs[0], rows_shape(element_count(shape) / length, length));
+  ValueId x = plain ? n.inputs[0] : reshape(rw, n.inputs[0], rows_shape(rw, element_count(shape) / length, length));
   ValueId c = kNone;
   if (n.op == Op::RmsNorm) {
     c = widen(rw, x);
@@ -222,7 +221,7 @@ bool expand_variance(Rewriter& rw, Node& n) {
     perm.push_back(axis);
     length *= shape[static_cast<size_t>(axis)];
   }
-  ValueId x = reshape(rw, transpose(rw, n.inputs[0], perm), rows_shape(element_count(shape) / length, length));
+  ValueId x = reshape(rw, transpose(rw, n.inputs[0], perm), rows_shape(rw, element_count(shape) / length, length));
   bool narrow = rw.type(x).dtype == DType::I8;
   double fine = rw.type(x).scale() / (narrow ? 128 : 1);
   ValueId mean = average_rows(rw, x, i16_type({}, fine), 1);

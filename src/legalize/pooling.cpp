@@ -29,7 +29,9 @@ bool average_by_conv(Rewriter& rw, Node& n) {
   else if (n.integer(Key::Divisor, 0) < 0)
     return false;
   if (!all_zero(padding) && !n.flag(Key::CountIncludePad) && n.integer(Key::Divisor, 0) == 0) return false;
-  if (stride[0] > kMaxStride || stride[1] > kMaxStride || kernel[0] > kMaxConvHeight || kernel[1] > kMaxConvArea)
+  const NpuFacts& facts = facts_of(rw);
+  if (std::max(stride[0], stride[1]) > facts.max_stride || kernel[0] > facts.max_conv_height ||
+      kernel[1] > facts.max_conv_area)
     return false;
   const Type out = rw.type(n.outputs[0]);
   int64_t channels = out.shape[1];
@@ -37,7 +39,7 @@ bool average_by_conv(Rewriter& rw, Node& n) {
   // With few results each kernel element costs as much as a whole row of them, so a large kernel goes in two steps:
   // rows, then columns.
   bool few = out.shape[2] * out.shape[3] <= 4 && kernel[0] > 1 && kernel[1] > 1 && kernel[0] * kernel[1] >= 25;
-  if (few || kernel[0] * kernel[1] > kMaxConvArea) {
+  if (few || kernel[0] * kernel[1] > facts.max_conv_area) {
     Placement rows{{stride[0], 1}, {padding[0], padding[1], 0, 0}, channels};
     x = conv_last(rw, x, ones(rw, channels, kernel[0], 1, static_cast<double>(kernel[0])), kNone, rows,
                   mean_between(rw.type(x)));
@@ -71,10 +73,11 @@ bool average_with_counts(Rewriter& rw, Node& n) {
     return false;
   const Type out = rw.type(n.outputs[0]);
   const Ints kernel = n.ints(Key::Kernel), stride = n.ints(Key::Stride), padding = n.ints(Key::Padding);
-  bool too_large = kernel[0] > 8 || kernel[1] > 8;                          // u55.c4
-  if (out.quant == rw.type(n.inputs[0]).quant && !too_large) return false;  // AVG_POOL2D is as exact
-  if (stride[0] > kMaxStride || stride[1] > kMaxStride || kernel[0] > kMaxConvHeight ||
-      kernel[0] * kernel[1] > kMaxConvArea)
+  const NpuFacts& facts = facts_of(rw);
+  bool too_large = std::max(kernel[0], kernel[1]) > facts.max_padded_average;  // u55.c4
+  if (out.quant == rw.type(n.inputs[0]).quant && !too_large) return false;     // AVG_POOL2D is as exact
+  if (std::max(stride[0], stride[1]) > facts.max_stride || kernel[0] > facts.max_conv_height ||
+      kernel[0] * kernel[1] > facts.max_conv_area)
     return false;
   const Shape in = rw.type(n.inputs[0]).shape;
   std::vector<int64_t> shares;
@@ -118,7 +121,7 @@ ValueId pool_row(Rewriter& rw, Op op, ValueId x, Type type, const Node* clamp_fr
 bool tile_pool(Rewriter& rw, Node& n) {
   if (!is_pool(rw, n) || n.integer(Key::Divisor, 0) != 0 || !all_zero(n.ints(Key::Padding))) return false;
   const Ints kernel = n.ints(Key::Kernel), stride = n.ints(Key::Stride);
-  if (kernel != stride || std::max(stride[0], stride[1]) <= kMaxStride ||
+  if (kernel != stride || std::max(stride[0], stride[1]) <= facts_of(rw).max_stride ||
       (n.has(Key::Dilation) && n.ints(Key::Dilation) != Ints{1, 1}))
     return false;
   const Type out = rw.type(n.outputs[0]);

@@ -9,8 +9,6 @@ namespace swoop {
 
 namespace {
 
-constexpr int64_t kMaxWidth = 65536;  // of a feature map, every core
-
 int64_t product(const Shape& shape, size_t first, size_t last) {
   int64_t count = 1;
   for (size_t i = first; i < last; ++i) count *= shape[i];
@@ -46,11 +44,10 @@ int64_t largest_divisor(int64_t number, int64_t most) {
   return divisor;
 }
 
-// A view of x in another shape costs: a copy when others read x too, and on U65 a table has smaller blocks when it
-// writes no bricks (160 channels of 8 x 8: 23.4 against 13.9 k cycles).
+// A view of x in another shape costs: a copy when others read x too, and bricks that a table may want to write.
 bool view_costs(Rewriter& rw, ValueId x) {
   const Node* producer = rw.graph().producer(x);
-  return !rw.used_once(x) || (target_of(rw).family == NpuFamily::U65 && producer && producer->op == Op::Unary);
+  return !rw.used_once(x) || (facts_of(rw).tables_want_bricks && producer && producer->op == Op::Unary);
 }
 
 // The rows of [1,height,W,C] added up, over `divisor`.
@@ -71,18 +68,18 @@ bool sum_by_conv(Rewriter& rw, Node& n) {
   std::optional<Block> block = block_of(in, n.ints(Key::Axes));
   if (!block || block->before != 1 || block->behind == 1) return false;  // a sum over channels is cheap
   bool plane = block->first != block->last;
-  if (is_u85(rw) && !plane && !rw.producer(n, 0, Op::Conv))
+  const NpuFacts& facts = facts_of(rw);
+  if (facts.fuses_transposes && !plane && !rw.producer(n, 0, Op::Conv))
     return false;  // what is no conv writes its result turned, for nothing
   constexpr int64_t kSmallPlane = 49;
-  int64_t depth = is_u85(rw) ? 16 : 8;  // channels that the core computes at once
+  int64_t depth = facts.channels_at_once;
   bool shared = view_costs(rw, n.inputs[0]), uneven = block->behind % depth != 0;
   if (!shared && uneven && block->length <= kSmallPlane) return false;
   bool lies = shared || uneven;
-  if (lies && (!plane || in.size() != 4 || block->last != 2 || in[1] > kMaxConvHeight)) return false;
+  if (lies && (!plane || in.size() != 4 || block->last != 2 || in[1] > facts.max_conv_height)) return false;
 
   Ints heights;
-  int64_t most =
-      is_u85(rw) && block->length > kMaxConvHeight ? 32 : kMaxConvHeight;  // of several steps U85 likes the first lower
+  int64_t most = block->length > facts.max_conv_height ? facts.first_sum_height : facts.max_conv_height;
   for (int64_t rest = lies ? in[2] : block->length; rest > 1; rest /= heights.back()) {
     heights.push_back(largest_divisor(rest, most));
     if (heights.back() == 1) return false;  // a large prime
@@ -90,7 +87,7 @@ bool sum_by_conv(Rewriter& rw, Node& n) {
   int64_t rest = lies ? in[2] : block->length;
   int64_t channels = largest_divisor(block->behind, depth);
   int64_t width = block->behind / channels;
-  if (rest / heights[0] * width > kMaxWidth) return false;
+  if (rest / heights[0] * width > facts.max_axis) return false;
 
   const Type out = rw.type(n.outputs[0]);
   ValueId x = n.inputs[0];

@@ -83,7 +83,7 @@ bool repeat_nearest(Rewriter& rw, Node& n) {
   const Shape in = rw.type(n.inputs[0]).shape;
   bool whole = out.shape[2] % in[2] == 0 && out.shape[3] % in[3] == 0;
   if (whole && supports(rw.graph(), n, target_of(rw)).ok) return false;
-  if (!whole && is_u85(rw) && !n.has(Key::Scales)) return false;  // RESIZE does it
+  if (!whole && facts_of(rw).has_resize && !n.has(Key::Scales)) return false;
   if (!whole && out.shape[2] + out.shape[3] > kMaxPieces) return false;
   ValueId x = to_last(rw, n.inputs[0]);
   for (size_t i = 2; i-- > 0;) {  // the width first: fewer bytes are repeated along the height
@@ -114,7 +114,7 @@ bool repeat_nearest(Rewriter& rw, Node& n) {
 // a depthwise conv per phase, phases interleaved as for a transposed conv. Weights are multiples of 1/(2f) along each
 // axis, exact in 8 bits up to f = 5.
 bool bilinear_by_phases(Rewriter& rw, Node& n) {
-  if (!is_resize(rw, n, "bilinear") || n.flag(Key::AlignCorners) || is_u85(rw)) return false;
+  if (!is_resize(rw, n, "bilinear") || n.flag(Key::AlignCorners) || facts_of(rw).has_resize) return false;
   const Type out = rw.type(n.outputs[0]);
   const Shape in = rw.type(n.inputs[0]).shape;
   if (out.shape[2] % in[2] != 0 || out.shape[3] % in[3] != 0) return false;

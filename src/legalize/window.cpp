@@ -70,7 +70,8 @@ bool conv_by_planes(Rewriter& rw, Node& n) {
   return true;
 }
 
-// A stride along a dim with one result position moves nothing  ->  stride 1. Lifts U55's limit of 3 for global pools.
+// A stride along a dim with one result position moves nothing  ->  stride 1. Lifts the limit on strides for global
+// pools.
 bool drop_idle_stride(Rewriter& rw, Node& n) {
   bool last = n.flag(Key::ChannelsLast);
   const Shape& out = rw.type(n.outputs[0]).shape;
