@@ -13,8 +13,8 @@ Result<Accumulators> read_accumulators(Machine& machine, const OutputStage& stag
     accumulators.seeded = true;
     accumulators.values.assign(elements, 0);
   }
-  if (!machine.is_u85()) return accumulators;
 
+  // Bits that only the U85 has: zero elsewhere.
   uint32_t source = r.bits(Cmd::ACC_FORMAT, 4, 2);  // reset, keep, second input
   accumulators.keep = r.bits(Cmd::ACC_FORMAT, 6, 1) != 0;
   if (stage.discard != accumulators.keep)
@@ -32,7 +32,7 @@ Result<Accumulators> read_accumulators(Machine& machine, const OutputStage& stag
       machine.accumulator_shape = {0, 0, 0};
       return accumulators;
     case 2: {
-      TRY_ASSIGN(FeatureMap map, read_feature_map(r, machine.config.family, kIfm2Registers));
+      TRY_ASSIGN(FeatureMap map, read_feature_map(r, machine.encoding(), kIfm2Registers));
       TRY(machine.check_registers());
       if (map.type.bytes < 4) return error("The accumulators start from {}-byte elements.", map.type.bytes);
       TRY(machine.spend_elements(stage.shape.elements()));

@@ -113,7 +113,7 @@ Result<void> run_convolution(Machine& machine, bool depthwise, uint32_t paramete
   if (parameter != 0) return run_matrix_product(machine);
   TRY_ASSIGN(Window window, read_window(machine));
   window.deep = !depthwise;
-  TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.config.family, kIfmRegisters));
+  TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.encoding(), kIfmRegisters));
   TRY_ASSIGN(OutputStage stage, read_output_stage(machine));
   TRY_ASSIGN(Accumulators accumulators, read_accumulators(machine, stage));
   if (ifm.type.bytes > 2) return error("The convolution's input has {}-byte elements.", ifm.type.bytes);
@@ -122,8 +122,8 @@ Result<void> run_convolution(Machine& machine, bool depthwise, uint32_t paramete
                  ifm.zero_point);
   if (depthwise && window.input_depth != window.output.c)
     return error("The depthwise convolution has {} input and {} output channels.", window.input_depth, window.output.c);
-  if (!depthwise && stage.per_channel == false && !machine.is_u85())
-    return error("The convolution has one scale for all channels, which nobody emits.");
+  const bool emitted = by_encoding(machine.encoding(), depthwise || stage.per_channel, true);
+  if (!emitted) return error("The convolution has one scale for all channels, which nobody emits.");
   if (stage.per_channel && !stage.discard) {
     TRY_ASSIGN(stage.channels, read_channel_scales(machine, window.output.c, accumulators.wide));
   }

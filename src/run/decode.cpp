@@ -5,6 +5,7 @@
 
 namespace swoop {
 
+using ethos::by_encoding;
 using ethos::Cmd;
 using ethos::CommandInfo;
 using ethos::kAbsent;
@@ -25,66 +26,63 @@ constexpr CommandInfo kTable[] = {
 #undef REGISTER
 static_assert(std::size(kTable) == kCommandCount);
 
-// Code to row, for both families and both lengths. Codes have 10 bits.
+// Code to row of one encoding, for both lengths. Codes have 10 bits.
 struct Lookup {
-  std::array<std::array<uint8_t, 2048>, 2> rows;
-  constexpr Lookup() : rows() {
-    for (auto& family : rows)
-      for (uint8_t& row : family) row = static_cast<uint8_t>(kCommandCount);
+  std::array<uint8_t, 2048> rows;
+  constexpr explicit Lookup(uint64_t CommandInfo::*mask) : rows() {
+    for (uint8_t& row : rows) row = static_cast<uint8_t>(kCommandCount);
     for (size_t i = 0; i < kCommandCount; ++i) {
       size_t slot = kTable[i].code + (kTable[i].wide ? 1024u : 0u);
-      if (kTable[i].mask_u55 != kAbsent) rows[0][slot] = static_cast<uint8_t>(i);
-      if (kTable[i].mask_u85 != kAbsent) rows[1][slot] = static_cast<uint8_t>(i);
+      if (kTable[i].*mask != kAbsent) rows[slot] = static_cast<uint8_t>(i);
     }
   }
 };
-constexpr Lookup kLookup;
+constexpr Lookup kLookupU55(&CommandInfo::mask_u55), kLookupU85(&CommandInfo::mask_u85);
+
+// The NPU that a configuration word means.
+Result<const NpuTarget*> find_target(uint32_t word) {
+  const uint32_t product = word >> 28;
+  const int macs = 1 << (word & 0xf);
+  std::string_view family;
+  for (const NpuTarget& target : npu_targets()) {
+    if (target.facts().product != product) continue;
+    if (target.macs == macs) return &target;
+    family = target.facts().name;
+  }
+  if (family.empty()) return error("The command stream is for product {}, which is not known.", product);
+  return error("There is no {} with {} MACs per cycle (configuration word {:#010x}).", family, macs, word);
+}
 
 // Configuration words: macs per cycle (log2) in bits 0-3, product in bits 28-31; SHRAM KiB of all cores in bits 8-15
 // (U55, U65), log2 of the number of weight decoders in bits 12-13 (U85). Source: config_r in regor's interface headers.
 Result<NpuConfig> parse_config(uint32_t word) {
   NpuConfig config;
-  config.macs = 1 << (word & 0xf);
-  uint32_t product = word >> 28;
-  switch (product) {
-    case 0:
-    case 1:
-      if ((word >> 4 & 0xf) != 0)
-        return error("The command stream has version {}; version 0 is known.", word >> 4 & 0xf);
-      config.family = product == 0 ? NpuFamily::U55 : NpuFamily::U65;
-      config.cores = product == 1 && config.macs == 512 ? 2 : 1;
+  TRY_ASSIGN(config.target, find_target(word));
+  const NpuEncoding encoding = config.target->facts().encoding;
+  const uint32_t version = word >> 4 & 0xf, known = by_encoding(encoding, 0u, 1u);
+  if (version != known) return error("The command stream has version {}; version {} is known.", version, known);
+  switch (encoding) {
+    case NpuEncoding::U55:
+      config.cores = config.target->cores;
       config.internal_bytes = (word >> 8 & 0xff) * 1024 / static_cast<uint32_t>(config.cores);
       break;
-    case 2:
-      if ((word >> 4 & 0xf) != 1)
-        return error("The command stream has version {}; version 1 is known.", word >> 4 & 0xf);
-      config.family = NpuFamily::U85;
+    case NpuEncoding::U85:
       config.cores = 1 << (word >> 12 & 0x3);
       config.internal_bytes = 2048;
       break;
-    default: return error("The command stream is for product {}, which is not an Ethos-U55, U65 or U85.", product);
   }
-  for (const NpuTarget& target : npu_targets())
-    if (target.family == config.family && target.macs == config.macs) return config;
-  return error("There is no {} with {} MACs per cycle (configuration word {:#010x}).", facts_of(config.family).name,
-               config.macs, word);
+  return config;
 }
 
 }  // namespace
 
 const CommandInfo& ethos::command_info(Cmd id) { return kTable[static_cast<size_t>(id)]; }
 
-const CommandInfo* ethos::find_command(NpuFamily family, bool wide, uint16_t code, Cmd& id) {
-  uint8_t row = kLookup.rows[family == NpuFamily::U85 ? 1 : 0][(code & 1023u) + (wide ? 1024u : 0u)];
+const CommandInfo* ethos::find_command(NpuEncoding encoding, bool wide, uint16_t code, Cmd& id) {
+  uint8_t row = by_encoding(encoding, &kLookupU55, &kLookupU85)->rows[(code & 1023u) + (wide ? 1024u : 0u)];
   if (row == kCommandCount) return nullptr;
   id = static_cast<Cmd>(row);
   return &kTable[row];
-}
-
-std::string NpuConfig::name() const {
-  for (const NpuTarget& target : npu_targets())
-    if (target.family == family && target.macs == macs) return std::string(target.name);
-  return fmt::format("{} with {} MACs", facts_of(family).name, macs);
 }
 
 Result<DriverPayload> parse_payload(Bytes commands) {
@@ -126,6 +124,7 @@ bool NpuCommand::is_kernel() const {
 std::string_view NpuCommand::name() const { return kTable[id].name; }
 
 Result<std::vector<NpuCommand>> decode_commands(const DriverPayload& payload) {
+  const NpuFacts& facts = payload.config.target->facts();
   std::vector<NpuCommand> commands;
   const size_t words = payload.stream.size() / 4;
   commands.reserve(words / 2 + 1);
@@ -133,19 +132,18 @@ Result<std::vector<NpuCommand>> decode_commands(const DriverPayload& payload) {
     uint32_t first = load<uint32_t>(payload.stream.data() + 4 * i);
     uint32_t control = first >> 14 & 3;
     Cmd id = Cmd::Count;
-    const CommandInfo* info = control > 1 ? nullptr
-                                          : ethos::find_command(payload.config.family, control == 1,
-                                                                static_cast<uint16_t>(first & 0x3ff), id);
+    const CommandInfo* info =
+        control > 1 ? nullptr
+                    : ethos::find_command(facts.encoding, control == 1, static_cast<uint16_t>(first & 0x3ff), id);
     if (info == nullptr || (first & 0x3c00) != 0)
-      return error("Word {} of the command stream, {:#010x}, is not a command of the {}.", i, first,
-                   facts_of(payload.config.family).name);
+      return error("Word {} of the command stream, {:#010x}, is not a command of the {}.", i, first, facts.name);
     NpuCommand command{static_cast<uint32_t>(i), static_cast<uint8_t>(id), static_cast<uint16_t>(first >> 16), 0};
     if (info->wide) {
       if (++i == words) return error("The command stream ends inside {} at word {}.", info->name, command.position);
       command.payload = load<uint32_t>(payload.stream.data() + 4 * i);
     }
     uint64_t value = uint64_t{command.payload} << 16 | command.parameter;
-    if (uint64_t stray = value & ~info->mask(payload.config.family))
+    if (uint64_t stray = value & ~info->mask(facts.encoding))
       return error("{} at word {} has bits {:#x} set, which have no meaning there.", info->name, command.position,
                    stray);
     commands.push_back(command);

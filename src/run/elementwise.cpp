@@ -91,7 +91,7 @@ Result<Operand> read_operand(Machine& machine, const MapRegisters& names, Shape3
   if (scalar || chain >= 0) {
     TRY_ASSIGN(operand.map, read_map_type(r, names));
   } else {
-    TRY_ASSIGN(operand.map, read_feature_map(r, machine.config.family, names));
+    TRY_ASSIGN(operand.map, read_feature_map(r, machine.encoding(), names));
   }
   TRY(machine.check_registers());
   if (operand.map.type.bytes > 4) return error("{} has 64-bit elements.", command_info(names.precision).name);
@@ -273,10 +273,10 @@ void compute_row(Mode mode, int64_t* left, const int64_t* right, int64_t count, 
 }
 
 Result<void> check_mode(const Machine& machine, uint32_t bits) {
-  const bool known =
-      bits <= 9 ||
-      (machine.is_u85() && (bits <= 11 || (bits >= 16 && bits <= 19) || (bits >= 33 && bits <= 36) || bits == 42));
-  if (!known) return error("NPU_OP_ELEMENTWISE names mode {}, which the core does not have.", bits);
+  constexpr uint64_t kU55 = 0x3ff, kU85 = 0x41e000f0fff;  // bit i: mode i. U85: 0-11, 16-19, 33-36, 42
+  const uint64_t modes = by_encoding(machine.encoding(), kU55, kU85);
+  if (bits > 63 || (modes >> bits & 1) == 0)
+    return error("NPU_OP_ELEMENTWISE names mode {}, which the core does not have.", bits);
   if (static_cast<Mode>(bits) == Mode::LeakyRelu)
     return error("NPU_OP_ELEMENTWISE asks for LRELU, which is made from TFLite only.");
   return {};
@@ -289,19 +289,19 @@ Result<void> run_elementwise(Machine& machine, uint32_t mode_bits) {
   const Mode mode = static_cast<Mode>(mode_bits);
   TRY_ASSIGN(OutputStage stage, read_output_stage(machine));
   if (stage.per_channel) {  // MIN, MAX, CLZ and shifts of the U55 have no scale
-    if (machine.is_u85() || mode <= Mode::Sub || mode == Mode::Abs)
+    if (by_encoding(machine.encoding(), mode <= Mode::Sub || mode == Mode::Abs, true))
       return error("The elementwise operation has a scale per channel.");
     stage.per_channel = false;
     stage.global = {};
   }
-  auto read =
-      machine.is_u85() ? read_operands_u85(machine, mode, stage.shape) : read_operands_u55(machine, mode, stage.shape);
+  auto read = by_encoding(machine.encoding(), read_operands_u55, read_operands_u85)(machine, mode, stage.shape);
   if (!read) return read.error();
   const Operand& a = read->a;
   const Operand& b = read->binary ? read->b : read->a;
   if (read->binary && a.map.type.bytes != b.map.type.bytes)
     return error("The operands have {}- and {}-byte elements.", a.map.type.bytes, b.map.type.bytes);
-  if (mode == Mode::Shr && stage.rounding == Rounding::DoubleSymmetric && !machine.is_u85())
+  const bool rounds_twice = by_encoding(machine.encoding(), false, true);
+  if (mode == Mode::Shr && stage.rounding == Rounding::DoubleSymmetric && !rounds_twice)
     return error(
         "A right shift asks for double rounding; what the core does then is not known (TOSA's shift without "
         "rounding).");

@@ -109,7 +109,7 @@ Result<void> account(Machine& machine, Hazards& hazards, KernelBlocks& previous,
 Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& commands, const NpuRunOptions& options) {
   machine.wants_summary = options.observer != nullptr;
   machine.wants_block = options.observer != nullptr && options.observer->wants_blocks();
-  Hazards hazards(machine.config.family);
+  Hazards hazards(machine.config.target->facts());
   KernelBlocks previous;  // the last kernel that was begun; nothing when the stream has waited for it
   for (size_t i = 0; i < commands.size(); ++i) {
     const NpuCommand& command = commands[i];
@@ -158,8 +158,7 @@ std::shared_ptr<NpuRunCache> make_run_cache() { return std::make_shared<NpuRunCa
 Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> inputs, std::vector<Buffer>& outputs,
                          const NpuRunOptions& options) {
   TRY_ASSIGN(DriverPayload payload, parse_payload(program.commands));
-  if (options.target &&
-      (options.target->family != payload.config.family || options.target->macs != payload.config.macs))
+  if (options.target && options.target->name != payload.config.target->name)
     return error("The command stream is for {}, not for {}.", payload.config.name(), options.target->name);
   TRY_ASSIGN(std::vector<NpuCommand> commands, decode_commands(payload));
   Machine machine;

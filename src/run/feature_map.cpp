@@ -148,7 +148,7 @@ Result<FeatureMap> read_map_type(Registers& registers, const MapRegisters& names
   return map;
 }
 
-Result<FeatureMap> read_feature_map(Registers& registers, NpuFamily family, const MapRegisters& names) {
+Result<FeatureMap> read_feature_map(Registers& registers, NpuEncoding encoding, const MapRegisters& names) {
   TRY_ASSIGN(FeatureMap map, read_map_type(registers, names));
   map.region = static_cast<int>(registers.parameter(names.region));
   map.base[0] = registers.address(names.base0);
@@ -169,7 +169,8 @@ Result<FeatureMap> read_feature_map(Registers& registers, NpuFamily family, cons
     return error("{} puts {}-byte elements at byte {}.", command_info(names.base0).name, map.type.bytes, map.base[0]);
   }
   // The U55 and U65 ignore the channel stride of NHWC; nobody emits another one than the element size for the U85.
-  if (!map.bricks && family == NpuFamily::U85 && map.stride_c != map.type.bytes)
+  const bool ignored = by_encoding(encoding, true, false);
+  if (!map.bricks && !ignored && map.stride_c != map.type.bytes)
     return error("{} is {} bytes for {}-byte elements in NHWC, which is not known.", command_info(names.stride_c).name,
                  map.stride_c, map.type.bytes);
   return map;

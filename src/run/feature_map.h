@@ -10,7 +10,7 @@
 
 namespace swoop::ethos {
 
-inline constexpr int kBrick = 16;  // channels of a brick
+inline constexpr int kBrick = 16;  // facts.brick, as a constant for the loops over it
 
 struct ElementType {
   int bytes = 1;
@@ -48,7 +48,7 @@ struct MapRegisters {
 extern const MapRegisters kIfmRegisters, kIfm2Registers, kOfmRegisters;
 
 // What the registers say. type_bits: position of the precision field, which differs between inputs (2) and output (1).
-Result<FeatureMap> read_feature_map(Registers& registers, NpuFamily family, const MapRegisters& names);
+Result<FeatureMap> read_feature_map(Registers& registers, NpuEncoding encoding, const MapRegisters& names);
 
 // Only type and zero point: chained and scalar operands have no place in memory.
 Result<FeatureMap> read_map_type(Registers& registers, const MapRegisters& names);

@@ -4,8 +4,6 @@
 
 namespace swoop::ethos {
 
-Hazards::Hazards(NpuFamily family) : max_transfers_(family == NpuFamily::U55 ? 1 : family == NpuFamily::U65 ? 2 : 4) {}
-
 Result<void> Hazards::check(const std::deque<Work>& queue, const Work& work, const char* kind) {
   for (const Work& other : queue)
     for (const Access& theirs : other.accesses)

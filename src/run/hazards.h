@@ -19,9 +19,8 @@ using Accesses = std::vector<Access>;
 
 class Hazards {
  public:
-  // Depths of the queues: transfers 1 (U55), 2 (U65) or 4 (U85); kernels 2. Source: regor's MaxOutstandingDMAOps,
-  // ...KernelOps.
-  explicit Hazards(NpuFamily family);
+  explicit Hazards(const NpuFacts& facts)
+      : max_transfers_(facts.transfers_under_way), max_kernels_(facts.kernels_under_way) {}
 
   void wait_for_transfers(size_t allowed) { trim(transfers_, allowed); }
   void wait_for_kernels(size_t allowed) { trim(kernels_, allowed); }
@@ -41,7 +40,7 @@ class Hazards {
   static Result<void> check(const std::deque<Work>& queue, const Work& work, const char* kind);
 
   std::deque<Work> transfers_, kernels_;
-  size_t max_transfers_, max_kernels_ = 2;
+  size_t max_transfers_, max_kernels_;
   bool chain_open_ = false;
 };
 

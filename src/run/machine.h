@@ -66,7 +66,7 @@ struct Machine {
 
   std::shared_ptr<NpuRunCache> cache;
 
-  bool is_u85() const { return config.family == NpuFamily::U85; }
+  NpuEncoding encoding() const { return config.target->facts().encoding; }
 
   // A bound on time has to know that an element that is moved or activated costs more than a multiply-accumulate.
   static constexpr uint64_t kElementCost = 32;

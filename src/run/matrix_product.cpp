@@ -11,8 +11,8 @@ namespace swoop::ethos {
 Result<void> run_matrix_product(Machine& machine) {
   TRY_ASSIGN(Window window, read_window(machine));
   window.deep = true;
-  TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.config.family, kIfmRegisters));
-  TRY_ASSIGN(FeatureMap second, read_feature_map(machine.registers, machine.config.family, kIfm2Registers));
+  TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.encoding(), kIfmRegisters));
+  TRY_ASSIGN(FeatureMap second, read_feature_map(machine.registers, machine.encoding(), kIfm2Registers));
   TRY_ASSIGN(OutputStage stage, read_output_stage(machine));
   TRY_ASSIGN(Accumulators accumulators, read_accumulators(machine, stage));
   if (stage.per_channel) return error("The matrix product has a scale per channel.");

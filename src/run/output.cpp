@@ -240,24 +240,29 @@ Result<OutputStage> read_output_stage(Machine& machine) {
                           static_cast<int>(r.parameter(Cmd::OFM_BLK_DEPTH_M1)) + 1};
   stage.per_channel = r.bits(Cmd::OFM_PRECISION, 8, 1) == 0;
   uint32_t storage = 0;
-  if (machine.is_u85()) {
-    storage = r.bits(Cmd::OFM_PRECISION, 14, 2);  // activation_storage: tiles 2x2, tiles 3x1, chained, none
-    stage.reverse = static_cast<int>(r.bits(Cmd::OFM_PRECISION, 9, 2));
-    stage.transpose = static_cast<int>(r.bits(Cmd::OFM_PRECISION, 11, 3));
-    if (storage == 1) return error("NPU_SET_OFM_PRECISION asks for 3x1 tiles, which nobody emits.");
-    if (stage.reverse != 0 && stage.transpose != 0)
-      return error("NPU_SET_OFM_PRECISION asks for a transpose and a reverse.");
-    uint32_t mode = r.bits(Cmd::OFM_SCALE, 13, 3);
-    if (mode > 5) return error("NPU_SET_OFM_SCALE names rounding mode {}, which is not known.", mode);
-    constexpr Rounding kModes[] = {Rounding::DoubleSymmetric, Rounding::Natural,        Rounding::DoubleAsymmetric,
-                                   Rounding::Symmetric,       Rounding::TruncateToZero, Rounding::TruncateToLower};
-    stage.rounding = kModes[mode];
-    stage.double_shift = static_cast<int>(r.bits(Cmd::OFM_SCALE, 6, 5));
-  } else {
-    uint32_t mode = r.bits(Cmd::OFM_PRECISION, 14, 2);
-    if (mode > 2) return error("NPU_SET_OFM_PRECISION names rounding mode {}, which is not known.", mode);
-    constexpr Rounding kModes[] = {Rounding::DoubleSymmetric, Rounding::TruncateToZero, Rounding::Natural};
-    stage.rounding = kModes[mode];
+  switch (machine.encoding()) {
+    case NpuEncoding::U55: {
+      uint32_t mode = r.bits(Cmd::OFM_PRECISION, 14, 2);
+      if (mode > 2) return error("NPU_SET_OFM_PRECISION names rounding mode {}, which is not known.", mode);
+      constexpr Rounding kModes[] = {Rounding::DoubleSymmetric, Rounding::TruncateToZero, Rounding::Natural};
+      stage.rounding = kModes[mode];
+      break;
+    }
+    case NpuEncoding::U85: {
+      storage = r.bits(Cmd::OFM_PRECISION, 14, 2);  // activation_storage: tiles 2x2, tiles 3x1, chained, none
+      stage.reverse = static_cast<int>(r.bits(Cmd::OFM_PRECISION, 9, 2));
+      stage.transpose = static_cast<int>(r.bits(Cmd::OFM_PRECISION, 11, 3));
+      if (storage == 1) return error("NPU_SET_OFM_PRECISION asks for 3x1 tiles, which nobody emits.");
+      if (stage.reverse != 0 && stage.transpose != 0)
+        return error("NPU_SET_OFM_PRECISION asks for a transpose and a reverse.");
+      uint32_t mode = r.bits(Cmd::OFM_SCALE, 13, 3);
+      if (mode > 5) return error("NPU_SET_OFM_SCALE names rounding mode {}, which is not known.", mode);
+      constexpr Rounding kModes[] = {Rounding::DoubleSymmetric, Rounding::Natural,        Rounding::DoubleAsymmetric,
+                                     Rounding::Symmetric,       Rounding::TruncateToZero, Rounding::TruncateToLower};
+      stage.rounding = kModes[mode];
+      stage.double_shift = static_cast<int>(r.bits(Cmd::OFM_SCALE, 6, 5));
+      break;
+    }
   }
   if (storage == 2) {
     TRY_ASSIGN(stage.map, read_map_type(r, kOfmRegisters));
@@ -266,7 +271,7 @@ Result<OutputStage> read_output_stage(Machine& machine) {
     TRY_ASSIGN(stage.map, read_map_type(r, kOfmRegisters));
     stage.discard = true;
   } else {
-    TRY_ASSIGN(stage.map, read_feature_map(r, machine.config.family, kOfmRegisters));
+    TRY_ASSIGN(stage.map, read_feature_map(r, machine.encoding(), kOfmRegisters));
   }
   if (!stage.per_channel) stage.global = {0, r.payload(Cmd::OFM_SCALE), static_cast<int>(r.bits(Cmd::OFM_SCALE, 0, 6))};
 
@@ -275,12 +280,15 @@ Result<OutputStage> read_output_stage(Machine& machine) {
     uint32_t bits = r.parameter(id);
     return stage.map.type.is_signed ? static_cast<int16_t>(bits) : static_cast<int64_t>(bits);
   };
-  if (machine.is_u85()) {
-    TRY(read_table_u85(machine, stage, function, r.bits(Cmd::ACTIVATION, 5, 3)));
-    stage.clip = r.bits(Cmd::ACTIVATION, 12, 1) == 0;
-  } else {
-    TRY(read_table_u55(machine, stage, function, r.bits(Cmd::ACTIVATION, 12, 3)));
-    stage.clip = stage.map.type.bytes <= 2 || stage.table != Table::None;
+  switch (machine.encoding()) {
+    case NpuEncoding::U55:
+      TRY(read_table_u55(machine, stage, function, r.bits(Cmd::ACTIVATION, 12, 3)));
+      stage.clip = stage.map.type.bytes <= 2 || stage.table != Table::None;
+      break;
+    case NpuEncoding::U85:
+      TRY(read_table_u85(machine, stage, function, r.bits(Cmd::ACTIVATION, 5, 3)));
+      stage.clip = r.bits(Cmd::ACTIVATION, 12, 1) == 0;
+      break;
   }
   stage.clip_low = bound(Cmd::ACTIVATION_MIN);
   stage.clip_high = bound(Cmd::ACTIVATION_MAX);

@@ -74,7 +74,7 @@ int pool_window(Pool mode, const Window& window, const PaddedInput<int32_t>& inp
 
 Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
   const Pool mode = static_cast<Pool>(mode_bits);
-  if (!machine.is_u85() && mode > Pool::ReduceSum)
+  if (mode > by_encoding(machine.encoding(), Pool::ReduceSum, Pool::ArgmaxY))
     return error("NPU_OP_POOL names mode {}, which the core does not have.", mode_bits);
   TRY_ASSIGN(Window window, read_window(machine));
   window.deep = mode == Pool::ReduceSum;
@@ -89,7 +89,7 @@ Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
     if (machine.wants_summary) machine.summary = fmt::format("accumulators -> {}", describe(stage.map, stage.shape));
     return finish_accumulators(machine, stage, std::move(accumulators));
   }
-  TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.config.family, kIfmRegisters));
+  TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.encoding(), kIfmRegisters));
   if (ifm.type.bytes > 4) return error("The pooling's input has 64-bit elements.");
   if (mode == Pool::ReduceSum ? window.kernel_h * window.kernel_w != 1 || c != 1 : window.input_depth != c)
     return error("The pooling of {} channels into {} with a {} x {} kernel is not known.", window.input_depth, c,
@@ -105,7 +105,7 @@ Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
 
   // The U55 divides by the taps that are not padding only when there is padding; otherwise the scale register holds the
   // reciprocal.
-  const bool divides = mode == Pool::Average && (machine.is_u85() || window.padded());
+  const bool divides = mode == Pool::Average && by_encoding(machine.encoding(), window.padded(), true);
   const bool plain = accumulators.plain();
   std::vector<int32_t> values(static_cast<size_t>(window.output.elements()));
   parallel_for(static_cast<size_t>(window.output.h), 4, [&](size_t first_row, size_t last_row) {

@@ -7,10 +7,21 @@
 #include <string_view>
 
 #include "run/run.h"
+#include "support/check.h"
 
 namespace swoop::ethos {
 
-constexpr uint64_t kAbsent = ~uint64_t{0};  // no such command on this family
+constexpr uint64_t kAbsent = ~uint64_t{0};  // no such command in this encoding
+
+// What differs between the encodings. A third one does not compile until every caller gives its part.
+template <typename T>
+T by_encoding(NpuEncoding encoding, T u55, T u85) {
+  switch (encoding) {
+    case NpuEncoding::U55: return u55;
+    case NpuEncoding::U85: return u85;
+  }
+  CHECK(false, "encoding {}", static_cast<int>(encoding));
+}
 
 enum class Cmd : uint8_t {
 #define OPERATION(name, kind, code, mask_u55, mask_u85) OP_##name,
@@ -30,13 +41,13 @@ struct CommandInfo {
   uint64_t mask_u55;  // payload << 16 | parameter
   uint64_t mask_u85;
 
-  uint64_t mask(NpuFamily family) const { return family == NpuFamily::U85 ? mask_u85 : mask_u55; }
+  uint64_t mask(NpuEncoding encoding) const { return by_encoding(encoding, mask_u55, mask_u85); }
 };
 
 const CommandInfo& command_info(Cmd id);
 
 // Row for a code, or nullptr.
-const CommandInfo* find_command(NpuFamily family, bool wide, uint16_t code, Cmd& id);
+const CommandInfo* find_command(NpuEncoding encoding, bool wide, uint16_t code, Cmd& id);
 
 // What the stream has set so far. Reading a register that was never set is remembered, and the operation that did it
 // fails.

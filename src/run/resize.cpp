@@ -50,7 +50,7 @@ Result<void> run_resize(Machine& machine, uint32_t mode_bits) {
   if (mode_bits > 2) return error("NPU_OP_RESIZE names mode {}, which is not known.", mode_bits);
   const Resize mode = static_cast<Resize>(mode_bits);
   TRY_ASSIGN(OutputStage stage, read_output_stage(machine));
-  TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.config.family, kIfmRegisters));
+  TRY_ASSIGN(FeatureMap ifm, read_feature_map(machine.registers, machine.encoding(), kIfmRegisters));
   TRY_ASSIGN(Axis axis_y, read_axis(machine, Cmd::RESIZE_Y_SCALE_N_M1, Cmd::RESIZE_Y_STEP, Cmd::RESIZE_Y_OFFSET,
                                     Cmd::KERNEL_HEIGHT_M1, Cmd::OFM_BLK_HEIGHT_M1));
   TRY_ASSIGN(Axis axis_x, read_axis(machine, Cmd::RESIZE_X_SCALE_N_M1, Cmd::RESIZE_X_STEP, Cmd::RESIZE_X_OFFSET,

@@ -26,12 +26,11 @@ namespace swoop {
 
 // The NPU a stream was made for, from the configuration word of its driver payload.
 struct NpuConfig {
-  NpuFamily family = NpuFamily::U55;
-  int macs = 0;   // per cycle, all cores together
-  int cores = 1;  // U65: 1 or 2. U85: weight decoders (1, 2 or 4)
+  const NpuTarget* target = nullptr;  // one of npu_targets()
+  int cores = 1;                      // U65: 1 or 2. U85: weight decoders (1, 2 or 4)
   uint32_t internal_bytes =
       0;  // SHRAM of one core (U55, U65) or look-up table RAM (U85); look-up tables are its last 2 KiB
-  std::string name() const;  // "ethos-u55-128"
+  std::string name() const { return std::string(target->name); }
 };
 
 struct DriverPayload {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <random>
 
@@ -124,6 +125,21 @@ TEST_P(Samples, stop_when_the_work_is_used_up) {
   auto output = sample.run(options);
   ASSERT_FALSE(output.has_value());
   EXPECT_NE(output.error().message.find("more work than allowed"), std::string::npos) << output.error().message;
+}
+
+// Configuration word of an NPU: its version is that of the encoding.
+uint32_t config_word(const NpuTarget& target) {
+  return static_cast<uint32_t>(std::bit_width(static_cast<uint32_t>(target.macs)) - 1) |
+         ethos::by_encoding(target.facts().encoding, 0u, 1u) << 4 | target.facts().product << 28;
+}
+
+TEST(Decode, names_every_npu) {
+  for (const NpuTarget& target : npu_targets()) {
+    auto parsed = parse_payload(payload(config_word(target), {}));
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_EQ(parsed->config.name(), target.name);
+    EXPECT_EQ(target.facts().brick, ethos::kBrick) << target.name;
+  }
 }
 
 TEST(Decode, names_the_npu) {

@@ -24,7 +24,7 @@ Result<Side> read_side(Machine& machine, Cmd region, Cmd base) {
   const bool internal = r.bits(region, 8, 1) != 0;
   side.region = internal ? kInternalRegion : static_cast<int>(r.bits(region, 0, 3));
   side.base = r.address(base);
-  side.indexed = machine.is_u85() && r.bits(region, 11, 1) != 0;
+  side.indexed = r.bits(region, 11, 1) != 0;  // a bit that only the U85 has
   TRY(machine.check_registers());
   return side;
 }
@@ -39,29 +39,33 @@ Result<void> run_transfer(Machine& machine) {
   int64_t size0 = 1, size1 = 1;
   // The U65 describes the destination (it writes strided from a contiguous source); the U85 both sides.
   const uint32_t source_mode = r.bits(Cmd::DMA0_SRC_REGION, 9, 2);
-  const uint32_t dimensions = machine.is_u85() ? source_mode : r.bits(Cmd::DMA0_DST_REGION, 9, 2);
+  const uint32_t destination_mode = r.bits(Cmd::DMA0_DST_REGION, 9, 2);
+  const uint32_t dimensions = by_encoding(machine.encoding(), destination_mode, source_mode);
   if (dimensions > 2) return error("The transfer has stride mode {}, which is not known.", dimensions);
-  if (!machine.is_u85() && source_mode != 0)
-    return error("The transfer reads in {} dimensions, which nobody emits.", source_mode + 1);
   if (from.indexed && to.indexed) return error("The transfer is indexed on both sides.");
-  if (machine.is_u85()) {
-    size0 = r.parameter(Cmd::DMA0_SIZE0);
-    if (dimensions >= 1 || from.indexed) from.stride0 = r.stride(Cmd::DMA0_SRC_STRIDE0);
-    if (dimensions >= 1 || to.indexed) to.stride0 = r.stride(Cmd::DMA0_DST_STRIDE0);
-    if (dimensions == 2) {
-      size1 = r.parameter(Cmd::DMA0_SIZE1);
-      from.stride1 = r.stride(Cmd::DMA0_SRC_STRIDE1);
-      to.stride1 = r.stride(Cmd::DMA0_DST_STRIDE1);
-    }
-  } else if (dimensions >= 1) {
-    size0 = r.parameter(Cmd::DMA0_SIZE0);
-    from.stride0 = length;
-    to.stride0 = length + r.stride(Cmd::DMA0_SKIP0);
-    from.stride1 = length * size0;
-    if (dimensions == 2) {
-      size1 = r.parameter(Cmd::DMA0_SIZE1);
-      to.stride1 = length * size0 + r.stride(Cmd::DMA0_SKIP1);
-    }
+  switch (machine.encoding()) {
+    case NpuEncoding::U55:
+      if (source_mode != 0) return error("The transfer reads in {} dimensions, which nobody emits.", source_mode + 1);
+      if (dimensions == 0) break;
+      size0 = r.parameter(Cmd::DMA0_SIZE0);
+      from.stride0 = length;
+      to.stride0 = length + r.stride(Cmd::DMA0_SKIP0);
+      from.stride1 = length * size0;
+      if (dimensions == 2) {
+        size1 = r.parameter(Cmd::DMA0_SIZE1);
+        to.stride1 = length * size0 + r.stride(Cmd::DMA0_SKIP1);
+      }
+      break;
+    case NpuEncoding::U85:
+      size0 = r.parameter(Cmd::DMA0_SIZE0);
+      if (dimensions >= 1 || from.indexed) from.stride0 = r.stride(Cmd::DMA0_SRC_STRIDE0);
+      if (dimensions >= 1 || to.indexed) to.stride0 = r.stride(Cmd::DMA0_DST_STRIDE0);
+      if (dimensions == 2) {
+        size1 = r.parameter(Cmd::DMA0_SIZE1);
+        from.stride1 = r.stride(Cmd::DMA0_SRC_STRIDE1);
+        to.stride1 = r.stride(Cmd::DMA0_DST_STRIDE1);
+      }
+      break;
   }
   TRY(machine.check_registers());
   if (size0 < 1 || size1 < 1 || length < 1)

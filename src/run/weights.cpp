@@ -52,15 +52,17 @@ WeightOrder read_order(Machine& machine, const Window& window, bool depthwise) {
   order.stride_x = window.stride_x;
   order.block_depth = static_cast<int>(r.parameter(Cmd::OFM_BLK_DEPTH_M1)) + 1;
   order.streams = machine.config.cores;
-  order.macs = machine.config.macs;
-  if (machine.is_u85()) {
-    constexpr int kMicroblockPixels[] = {1, 2, 4, 4, 8, 16, 1, 1};  // 1x1, 1x2, 1x4, 2x2, 2x4, 4x4
-    int pixels = kMicroblockPixels[r.bits(Cmd::ACC_FORMAT, 8, 3)];
-    order.microblock_depth = order.macs / (8 * pixels);  // eight MACs work on one output element
-    order.fast = r.bits(Cmd::WEIGHT_FORMAT, 0, 1) != 0;
-    order.sparse = r.bits(Cmd::WEIGHT_FORMAT, 4, 1) != 0;
-  } else {
-    order.microblock_depth = order.macs == 32 ? 4 : 8;
+  order.macs = machine.config.target->macs;
+  switch (machine.encoding()) {
+    case NpuEncoding::U55: order.microblock_depth = order.macs == 32 ? 4 : 8; break;
+    case NpuEncoding::U85: {
+      constexpr int kMicroblockPixels[] = {1, 2, 4, 4, 8, 16, 1, 1};  // 1x1, 1x2, 1x4, 2x2, 2x4, 4x4
+      int pixels = kMicroblockPixels[r.bits(Cmd::ACC_FORMAT, 8, 3)];
+      order.microblock_depth = order.macs / (8 * pixels);  // eight MACs work on one output element
+      order.fast = r.bits(Cmd::WEIGHT_FORMAT, 0, 1) != 0;
+      order.sparse = r.bits(Cmd::WEIGHT_FORMAT, 4, 1) != 0;
+      break;
+    }
   }
   return order;
 }
@@ -131,9 +133,8 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
     return error("The weights fill {} places with their padding, which is too many.", padded);
   TRY(machine.spend_elements(static_cast<int64_t>(padded)));
   for (size_t i = 0; i < streams.size(); ++i) {
-    auto positions = order.fast         ? interleave_fast(order)
-                     : machine.is_u85() ? weight_positions_u85(order, static_cast<int>(i))
-                                        : weight_positions_u55(order, static_cast<int>(i));
+    auto in_order = by_encoding(machine.encoding(), weight_positions_u55, weight_positions_u85);
+    auto positions = order.fast ? interleave_fast(order) : in_order(order, static_cast<int>(i));
     if (!positions) return positions.error();
     auto decoded = order.fast ? decode_fast_stream(streams[i], positions->size())
                               : decode_weight_stream(streams[i], positions->size());
@@ -157,8 +158,26 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
   return std::shared_ptr<const Weights>(weights);
 }
 
+namespace {
+
+int64_t sign_extend(uint64_t value, int width) { return static_cast<int64_t>(value << (64 - width)) >> (64 - width); }
+
+// 40-bit bias, 32-bit scale, 6-bit shift
+ChannelScale channel_scale_u55(const std::byte* entry, bool) {
+  return {sign_extend(load<uint64_t>(entry), 40), load<uint32_t>(entry + 5), static_cast<int>(entry[9])};
+}
+
+// 32-bit bias, 31-bit scale, 6-bit shift; or 48, 15 and 6
+ChannelScale channel_scale_u85(const std::byte* entry, bool wide_bias) {
+  const int width = wide_bias ? 48 : 32;
+  const uint64_t low = load<uint64_t>(entry);
+  return {sign_extend(low, width), static_cast<uint32_t>(low >> width), static_cast<int>(entry[8])};
+}
+
+}  // namespace
+
 Result<std::vector<ChannelScale>> read_channel_scales(Machine& machine, int channels, bool wide_bias) {
-  const int streams = machine.is_u85() ? 1 : std::min(machine.config.cores, channels);
+  const int streams = by_encoding(machine.encoding(), std::min(machine.config.cores, channels), 1);
   std::vector<ChannelScale> scales(static_cast<size_t>(channels));
   for (int i = 0; i < streams; ++i) {
     TRY_ASSIGN(Bytes bytes, read_stream(machine, Cmd::SCALE_REGION, kScaleStreams[i], "The scales"));
@@ -167,17 +186,7 @@ Result<std::vector<ChannelScale>> read_channel_scales(Machine& machine, int chan
       if (!contains(bytes, at, kScaleBytes)) return error("The scales end before channel {} of {}.", c, channels);
       const std::byte* entry = bytes.data() + at;
       ChannelScale& scale = scales[static_cast<size_t>(c)];
-      auto sign_extend = [](uint64_t value, int width) {
-        return static_cast<int64_t>(value << (64 - width)) >> (64 - width);
-      };
-      uint64_t low = load<uint64_t>(entry);
-      if (!machine.is_u85()) {  // 40-bit bias, 32-bit scale, 6-bit shift
-        scale = {sign_extend(low, 40), load<uint32_t>(entry + 5), static_cast<int>(entry[9])};
-      } else if (!wide_bias) {  // 32-bit bias, 31-bit scale, 6-bit shift
-        scale = {sign_extend(low, 32), static_cast<uint32_t>(low >> 32), static_cast<int>(entry[8])};
-      } else {  // 48-bit bias, 15-bit scale, 6-bit shift
-        scale = {sign_extend(low, 48), static_cast<uint32_t>(low >> 48), static_cast<int>(entry[8])};
-      }
+      scale = by_encoding(machine.encoding(), channel_scale_u55, channel_scale_u85)(entry, wide_bias);
       if (scale.shift > 63) return error("The scale of channel {} shifts by {}.", c, scale.shift);
     }
   }
