@@ -209,7 +209,7 @@ bool where_to_threshold(Rewriter& rw, Node& n) {
 }
 
 // quantize(x) of a few codes  ->  x * 1 into that type: a product has no fixed cost, where a requantize is a pool (64
-// elements on U55-128: 64 against 272 cycles). Of many elements it is the memory they lie in that decides.
+// elements on U55-128: 64 against 272 cycles). With many elements, the memory that they are in decides.
 bool requantize_by_product(Rewriter& rw, Node& n) {
   constexpr int64_t kFew = 4096;
   const Type& x = rw.type(n.inputs[0]);

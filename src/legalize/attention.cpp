@@ -114,7 +114,7 @@ bool expand_attention(Rewriter& rw, Node& n) {
   }
   double scale = n.real(Key::Scale, 1.0);
   Reals range = score_range(rw, n, scale);
-  // A masked score lies kNothing below the lowest one.
+  // A masked score is kNothing below the lowest one.
   double most = std::max(range.max, -(range.min - (hidden ? kNothing : 0)));
   Ints swap;
   for (int i = 0; i < rw.type(k).rank(); ++i) swap.push_back(i);

@@ -7,7 +7,7 @@ namespace swoop {
 
 namespace {
 
-// What the copies of a tail may weigh: about what the delegate they save takes in the file.
+// The most bytes that a copied tail may have: about what the delegate that it saves takes in the file.
 constexpr size_t kMostTailBytes = 4096;
 
 bool stays_on_host(const Graph& graph, const Node& node, const NpuTarget& target) {
@@ -15,8 +15,8 @@ bool stays_on_host(const Graph& graph, const Node& node, const NpuTarget& target
   return border || !supports(graph, node, target).ok;
 }
 
-// The nodes behind a cond that would make a region of their own, and the one value that leaves it. Empty: others go
-// into it, or it is heavy.
+// The nodes after a cond that would make a region of their own, and the one value that leaves it. Empty: other values
+// go into it, or its constants are too large.
 struct Tail {
   std::vector<NodeId> nodes;
   ValueId result = kNone;
@@ -54,7 +54,7 @@ Tail tail_of(const Graph& graph, const Node& cond, const NpuTarget& target) {
   return tail.result == cond.outputs[0] ? Tail{} : tail;
 }
 
-// f(cond(p, a, b))  ->  cond(p, f(a), f(b)), where f is all that would be a region behind a cond that stays on the
+// f(cond(p, a, b))  ->  cond(p, f(a), f(b)), where f is all that would be a region after a cond that stays on the
 // host: one delegate less
 bool copy_tail_into_branches(Rewriter& rw, Node& n) {
   Graph& graph = rw.graph();

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kLongestChain = 12;
 
-// Pieces of the source's dims, in the source's order and in the order they lie in after some moves.
+// Pieces of the source's dims, in the source's order and in the order that some moves give them.
 class Pieces {
  public:
   explicit Pieces(const Shape& shape) {
@@ -85,7 +85,7 @@ class Pieces {
   }
 
  private:
-  // The piece keeps its outer `outer` steps; the rest is a new piece behind it.
+  // The piece keeps its outer `outer` steps; the rest is a new piece after it.
   size_t cut(size_t piece, int64_t outer) {
     size_t rest = sizes_.size();
     sizes_.push_back(sizes_[piece] / outer);

@@ -1,4 +1,4 @@
-// Small shared readings for the rules of this room.
+// Small functions that the rules of this room share.
 #pragma once
 
 #include "legalize/legalize.h"

@@ -110,7 +110,7 @@ ValueId wide_function(Rewriter& rw, std::string_view fn, ValueId x, double low, 
     part = unary(rw, fn, part, type, rises ? Attrs{{Key::ActMin, end}} : Attrs{{Key::ActMin, 0.0}, {Key::ActMax, end}});
     if (result == kNone) {
       result = part;
-    } else {  // the part's own share: nothing where x is above its top
+    } else {  // the part's own share: zero where x is above its top
       auto at_top = static_cast<int64_t>(std::nearbyint(value(top) / type.scale()));
       part = rw.make(Op::Sub, {part, scalar(rw, DType::I16, type.rank(), at_top, type.scale())}, {}, type);
       result = rw.make(Op::Add, {result, part}, {}, type);

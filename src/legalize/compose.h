@@ -1,6 +1,5 @@
-// Building blocks of the composites: integer primitives with their result types spelled out. Every block says real
-// numbers in types alone, so that lower/ derives each rescale; nothing here knows codes except where a constant is
-// made.
+// Building blocks of the composites: integer primitives with their result types spelled out. Real numbers are
+// expressed in types alone, and lower/ derives each rescale from them; codes appear only where a constant is made.
 #pragma once
 
 #include "legalize/common.h"

@@ -1,4 +1,4 @@
-// Maxima and minima along an axis, where the cores' own form is dear or wrong.
+// Maxima and minima along an axis, where the cores' own form is slow or wrong.
 #include "legalize/compose.h"
 
 namespace swoop {
@@ -27,9 +27,9 @@ bool extreme_by_halves(Rewriter& rw, Node& n) {
   if (n.has(Key::ActMin) || n.has(Key::ActMax) || length == 1) return false;
   const NpuFacts& facts = facts_of(rw);
   bool bricks = length <= facts.brick || length % facts.brick == 0;
-  bool dear = axis + 1 == in.rank() && (!facts.slices_leave_bricks || bricks);
+  bool slow = axis + 1 == in.rank() && (!facts.slices_leave_bricks || bricks);
   bool wrong = facts.misplaces_joined_extremes && is_joined(rw, n.outputs[0]);
-  if (!dear && !wrong) return false;
+  if (!slow && !wrong) return false;
   ValueId extreme = by_halves(rw, n.op == Op::ReduceMax ? Op::Maximum : Op::Minimum, n.inputs[0], axis);
   rw.replace(n, in.quant == out.quant ? extreme : rw.make(Op::Quantize, {extreme}, {}, out));
   return true;

@@ -6,7 +6,7 @@ namespace swoop {
 
 namespace {
 
-// Dims of size 1 other than those in front that stay there: regor puts leading ones there itself.
+// Dims of size 1, except leading ones that stay leading: regor adds those itself.
 bool has_inner_ones(const Shape& shape, const Ints& perm) {
   size_t first = 0;
   while (first < shape.size() && shape[first] == 1 && perm[first] == static_cast<int64_t>(first)) ++first;
@@ -14,11 +14,11 @@ bool has_inner_ones(const Shape& shape, const Ints& perm) {
 }
 
 // transpose of many dims  ->  reshape, transpose of as few as say the same, reshape
-// Dims of size 1 go, dims that travel together become one. U55 and U65 turn a plane in one op where [0,2,3,1] takes
-// two, and refuse some transposes of long axes that are fine without the ones between them; but a view of what others
-// read too is a copy. U85 turns three axes at once and fuses a transpose into its neighbour, which a reshape would keep
-// it from; there only ones in between go, with which a swap of height and channels may be taken for one of width and
-// channels, at five times the cost. More than four dims are unrolled.
+// Dims of size 1 are dropped, and dims that travel together become one. U55 and U65 transpose a plane in one op where
+// [0,2,3,1] takes two, and refuse some transposes of long axes unless the ones between them are dropped; but a view of
+// what others read too is a copy. U85 transposes three axes at once and fuses a transpose into its neighbour; a reshape
+// would prevent that. There only ones in between are dropped: with them, regor may take a swap of height and channels
+// for one of width and channels, at five times the cost. More than four dims are unrolled.
 bool shrink_transpose(Rewriter& rw, Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Type in = rw.type(n.inputs[0]);

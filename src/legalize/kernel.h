@@ -31,7 +31,7 @@ std::optional<Kernel> kernel_of(const Rewriter& rw, const Node& n);
 ValueId weights(Rewriter& rw, const Kernel& kernel, std::string_view name);
 ValueId weights_first(Rewriter& rw, const Kernel& kernel, std::string_view name);  // [O,I,H,W]
 
-// `times` copies of a bias, one behind the other.
+// `times` copies of a bias, one after the other.
 ValueId repeated_bias(Rewriter& rw, ValueId bias, int64_t times);
 
 // A plain convolution, channels last.
@@ -52,7 +52,7 @@ Type mean_between(const Type& from);
 inline ValueId to_last(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 2, 3, 1}); }
 inline ValueId to_first(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 3, 1, 2}); }
 
-// Zeros (reals) behind, or a cut, so that `axis` has the given size.
+// Appends zeros (reals) or cuts off the end, so that `axis` has the given size.
 ValueId fit_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t size);
 ValueId pad_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t before, int64_t after, double value = 0);
 

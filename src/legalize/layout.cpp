@@ -8,7 +8,7 @@ namespace {
 
 bool pure(const Rewriter& rw, const Node& n) { return rw.type(n.inputs[0]).quant == rw.type(n.outputs[0]).quant; }
 
-// The transpose (or reshape) behind input i, if it only moves.
+// The transpose (or reshape) that makes input i, if it only moves.
 Node* mover(Rewriter& rw, const Node& n, size_t i, Op op) {
   Node* found = rw.producer(n, i, op);
   return found && pure(rw, *found) ? found : nullptr;
@@ -35,7 +35,8 @@ bool sink_transpose_past_axis_op(Rewriter& rw, Node& n) {
   }
   if (!perm || static_cast<int>(perm->size()) != out.rank()) return false;
   const Ints forward = *perm;
-  // A maximum over channels costs 4 cycles per element, over the width 0.3 to 0.5: the transpose in front pays.
+  // A maximum over channels costs 4 cycles per element, over the width 0.3 to 0.5: the transpose before it is worth its
+  // cost.
   if (n.op == Op::ReduceMax || n.op == Op::ReduceMin)
     for (int64_t axis : n.ints(Key::Axes))
       if (forward[static_cast<size_t>(axis)] == out.rank() - 1) return false;
@@ -71,7 +72,7 @@ bool same_but_ones(const Shape& a, const Shape& b) {
 }
 
 // The shape of `small` (broadcast against `full`) when full's dims of size 1 are rearranged into `target`. Empty:
-// cannot be said.
+// there is none.
 std::optional<Shape> follow_ones(const Shape& small, const Shape& full, const Shape& target) {
   Shape padded(full.size() - small.size(), 1);
   padded.insert(padded.end(), small.begin(), small.end());
@@ -123,9 +124,9 @@ bool sink_reshape_past_elementwise(Rewriter& rw, Node& n) {
   return true;
 }
 
-// slice(reshape(x)) whose axis is, with all behind it, one dim of x and all behind that  ->  reshape(slice(x)). Behind
-// a linear layer that makes q, k and v at once, the slice is then one of channels, which costs nothing; of rank 5 it is
-// a copy per row.
+// slice(reshape(x)) whose axis and all after it are one dim of x and all after that  ->  reshape(slice(x)). After a
+// linear layer that makes q, k and v at once, the slice is then one of channels, which costs nothing; at rank 5 it is a
+// copy per row.
 bool slice_before_reshape(Rewriter& rw, Node& n) {
   Node* r = mover(rw, n, 0, Op::Reshape);
   if (!r || n.integer(Key::Step) != 1 || !pure(rw, n)) return false;
@@ -133,10 +134,10 @@ bool slice_before_reshape(Rewriter& rw, Node& n) {
   if (whole.size() >= split.size()) return false;
   auto axis = static_cast<size_t>(n.integer(Key::Axis));
   int64_t inner = element_count(Shape(split.begin() + static_cast<std::ptrdiff_t>(axis) + 1, split.end()));
-  int64_t block = inner * split[axis], behind = 1;
-  for (size_t j = whole.size(); j-- > 0; behind *= whole[j]) {
-    if (behind * whole[j] != block || inner % behind != 0) continue;
-    int64_t unit = inner / behind;
+  int64_t block = inner * split[axis], after = 1;
+  for (size_t j = whole.size(); j-- > 0; after *= whole[j]) {
+    if (after * whole[j] != block || inner % after != 0) continue;
+    int64_t unit = inner / after;
     Attrs attrs{{Key::Axis, static_cast<int64_t>(j)},
                 {Key::Start, n.integer(Key::Start) * unit},
                 {Key::End, n.integer(Key::End) * unit},
@@ -160,7 +161,7 @@ bool fold_transpose_into_weights(Rewriter& rw, Node& n) {
   const Shape& turned = rw.type(r->inputs[0]).shape;
   const Shape& flat = rw.type(n.inputs[0]).shape;
   const Ints& perm = t->ints(Key::Perm);
-  // The batch must stay in front and everything behind it become the channels.
+  // The batch must stay first, and everything after it must become the channels.
   if (perm[0] != 0 || flat.back() != element_count(turned) / turned[0] || flat.back() != weight.shape[3]) return false;
   if (weight.quantized() && weight.quant->per_channel() && weight.quant->axis != 0) return false;
   Shape spread = {weight.shape[0]};

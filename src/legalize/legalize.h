@@ -20,8 +20,7 @@ std::span<const Rule> channels_last_rules();
 // inverse.
 std::span<const Rule> layout_rules();
 
-// What is left once nothing moves any more: transposes in as few dims as can say them, sums in the form the layout
-// allows.
+// After the moves have settled: transposes with as few dims as possible, sums in the form that the layout allows.
 std::span<const Rule> finish_rules();
 std::span<const Rule> extreme_rules();  // after layout, which decides the axes
 

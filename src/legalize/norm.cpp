@@ -159,7 +159,7 @@ bool expand_row_norm(Rewriter& rw, Node& n) {
   Reals range = variance_range(n, rw.type(n.inputs[0]));
   double eps = n.real(Key::Eps, 1.1920928955078125e-07);  // PyTorch's rms_norm without eps: the smallest step of f32
 
-  // Rows stay as they lie where the last dim is the row: a reshape of what several ops read may be a copy.
+  // Where the last dim is the row, the shape stays: a reshape of what several ops read may be a copy.
   bool plain = length == shape.back();
   ValueId x = plain ? n.inputs[0] : reshape(rw, n.inputs[0], rows_shape(rw, element_count(shape) / length, length));
   ValueId c = kNone;

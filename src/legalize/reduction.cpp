@@ -15,10 +15,10 @@ int64_t product(const Shape& shape, size_t first, size_t last) {
   return count;
 }
 
-// The reduced dims as one: [before, length, behind]. None when others lie between them; dims of size 1 do not count.
+// The reduced dims as one: [before, length, after]. None when others are between them; dims of size 1 do not count.
 struct Block {
   size_t first, last;
-  int64_t before, length, behind;
+  int64_t before, length, after;
 };
 std::optional<Block> block_of(const Shape& shape, const Ints& axes) {
   Block block{shape.size(), 0, 1, 1, 1};
@@ -34,7 +34,7 @@ std::optional<Block> block_of(const Shape& shape, const Ints& axes) {
       return std::nullopt;
   block.before = product(shape, 0, block.first);
   block.length = product(shape, block.first, block.last + 1);
-  block.behind = product(shape, block.last + 1, shape.size());
+  block.after = product(shape, block.last + 1, shape.size());
   return block;
 }
 
@@ -58,40 +58,40 @@ ValueId sum_rows(Rewriter& rw, ValueId x, double divisor, Type type, const Node*
 }
 
 // sum or mean along the outermost dim of [L, inner]  ->  a depthwise conv of height L with ones over [1, L, inner / c,
-// c]; of a plane that cannot be seen as such, its rows first, as they lie. Few channels c, because each has a scale of
-// 10 bytes to be read (10 cycles on U55, 24 on U85). A plane of 9 x 1280 costs 1.3 k cycles on U85-256, where
-// AVG_POOL2D takes 3.2 k and a depthwise conv of 1280 channels 31 k. The rescale carries 1/L, so nothing is rounded to
-// the operand's steps.
+// c]. For a plane that has no such view, its rows are added up first. Few channels c, because each has a scale of 10
+// bytes to be read (10 cycles on U55, 24 on U85). A plane of 9 x 1280 costs 1.3 k cycles on U85-256, where AVG_POOL2D
+// takes 3.2 k and a depthwise conv of 1280 channels 31 k. The rescale carries 1/L, so nothing is rounded to the
+// operand's steps.
 bool sum_by_conv(Rewriter& rw, Node& n) {
   if (!n.flag(Key::Keepdim) || !computes_on_codes(rw, n)) return false;
   const Shape in = rw.type(n.inputs[0]).shape;
   std::optional<Block> block = block_of(in, n.ints(Key::Axes));
-  if (!block || block->before != 1 || block->behind == 1) return false;  // a sum over channels is cheap
+  if (!block || block->before != 1 || block->after == 1) return false;  // a sum over channels is cheap
   bool plane = block->first != block->last;
   const NpuFacts& facts = facts_of(rw);
   if (facts.fuses_transposes && !plane && !rw.producer(n, 0, Op::Conv))
-    return false;  // what is no conv writes its result turned, for nothing
+    return false;  // other producers write their result transposed, at no cost
   constexpr int64_t kSmallPlane = 49;
   int64_t depth = facts.channels_at_once;
-  bool shared = view_costs(rw, n.inputs[0]), uneven = block->behind % depth != 0;
+  bool shared = view_costs(rw, n.inputs[0]), uneven = block->after % depth != 0;
   if (!shared && uneven && block->length <= kSmallPlane) return false;
-  bool lies = shared || uneven;
-  if (lies && (!plane || in.size() != 4 || block->last != 2 || in[1] > facts.max_conv_height)) return false;
+  bool rows_first = shared || uneven;
+  if (rows_first && (!plane || in.size() != 4 || block->last != 2 || in[1] > facts.max_conv_height)) return false;
 
   Ints heights;
   int64_t most = block->length > facts.max_conv_height ? facts.first_sum_height : facts.max_conv_height;
-  for (int64_t rest = lies ? in[2] : block->length; rest > 1; rest /= heights.back()) {
+  for (int64_t rest = rows_first ? in[2] : block->length; rest > 1; rest /= heights.back()) {
     heights.push_back(largest_divisor(rest, most));
     if (heights.back() == 1) return false;  // a large prime
   }
-  int64_t rest = lies ? in[2] : block->length;
-  int64_t channels = largest_divisor(block->behind, depth);
-  int64_t width = block->behind / channels;
+  int64_t rest = rows_first ? in[2] : block->length;
+  int64_t channels = largest_divisor(block->after, depth);
+  int64_t width = block->after / channels;
   if (rest / heights[0] * width > facts.max_axis) return false;
 
   const Type out = rw.type(n.outputs[0]);
   ValueId x = n.inputs[0];
-  if (lies) x = sum_rows(rw, x, static_cast<double>(in[1]), mean_between(rw.type(x)));
+  if (rows_first) x = sum_rows(rw, x, static_cast<double>(in[1]), mean_between(rw.type(x)));
   for (int64_t height : heights) {
     rest /= height;
     x = reshape(rw, x, {1, height, rest * width, channels});
@@ -106,14 +106,14 @@ bool sum_by_conv(Rewriter& rw, Node& n) {
   return true;
 }
 
-// sum or mean over dims side by side  ->  over one: [before, all of them, behind]. lower/ makes a sum per dim.
+// sum or mean over dims side by side  ->  over one: [before, all of them, after]. lower/ makes a sum per dim.
 bool merge_reduced_dims(Rewriter& rw, Node& n) {
   if (!n.flag(Key::Keepdim) || n.ints(Key::Axes).size() == 1 || !on_integers(rw.graph(), n)) return false;
   const Type out = rw.type(n.outputs[0]);
   std::optional<Block> block = block_of(rw.type(n.inputs[0]).shape, n.ints(Key::Axes));
   if (!block) return false;
   Shape merged = {block->before, block->length};
-  if (block->behind != 1) merged.push_back(block->behind);
+  if (block->after != 1) merged.push_back(block->after);
   Attrs attrs = n.attrs;
   attrs.set(Key::Axes, Ints{1});
   ValueId x = reshape(rw, n.inputs[0], merged);
@@ -127,9 +127,7 @@ bool merge_reduced_dims(Rewriter& rw, Node& n) {
 std::span<const Rule> reduction_rules() {
   static const Rule kRules[] = {
       {"sum-by-conv", {Op::Sum, Op::Mean}, sum_by_conv},
-      {"merge-reduced-dims",
-       {Op::Sum, Op::Mean},
-       merge_reduced_dims},  // behind sum-by-conv, which wants to see a plane
+      {"merge-reduced-dims", {Op::Sum, Op::Mean}, merge_reduced_dims},  // after sum-by-conv, which looks for a plane
   };
   return kRules;
 }

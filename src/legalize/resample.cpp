@@ -8,7 +8,7 @@ namespace swoop {
 
 namespace {
 
-constexpr int64_t kMaxPieces = 512;  // of one concat, before it is too dear
+constexpr int64_t kMaxPieces = 512;  // of one concat; more cost too much
 
 // pad(x, reflect | replicate | circular)  ->  slices of x beside x, axis by axis
 bool pad_with_slices(Rewriter& rw, Node& n) {
@@ -93,8 +93,8 @@ bool repeat_nearest(Rewriter& rw, Node& n) {
     if (from == to) continue;
     if (to % from == 0) {
       int64_t before = element_count(Shape(shape.begin(), shape.begin() + axis + 1));
-      int64_t behind = element_count(shape) / before;
-      x = reshape(rw, x, {1, before, 1, behind});
+      int64_t after = element_count(shape) / before;
+      x = reshape(rw, x, {1, before, 1, after});
       x = rw.make(Op::Repeat, {x}, {{Key::Multiples, Ints{1, 1, to / from, 1}}});
       Shape wider = shape;
       wider[1 + i] = to;
@@ -124,7 +124,7 @@ bool bilinear_by_phases(Rewriter& rw, Node& n) {
     if (scale > 0 && scale != static_cast<double>(factor[i])) return false;
   }
   if ((2 * factor[0] - 1) * (2 * factor[1] - 1) > 127) return false;
-  // Taps at -1, 0, 1 of phase r, in units of 1 / 2f: its centre lies (2r + 1 - f) / 2f from that of x[t].
+  // Taps at -1, 0, 1 of phase r, in units of 1 / 2f: its centre is (2r + 1 - f) / 2f away from that of x[t].
   auto taps = [](int64_t f, int64_t r) {
     int64_t away = 2 * r + 1 - f;
     std::array<int64_t, 3> list = {std::max<int64_t>(0, -away), 2 * f - std::abs(away), std::max<int64_t>(0, away)};

@@ -1,6 +1,6 @@
 // Channel shuffles: reshape(transpose(reshape(x))) that swaps groups of channels, whole or a slice of it. Channels
-// last, a transposition of the innermost axes costs up to 25 cycles per element on U85; a convolution picks channels on
-// the way.
+// last, a transposition of the innermost axes costs up to 25 cycles per element on U85; a convolution can pick channels
+// as it reads them.
 #include <algorithm>
 #include <numeric>
 

@@ -152,7 +152,7 @@ bool sink_moves_past_axis_op(Rewriter& rw, Node& n) {
       return false;
     chains.push_back(chain);
   }
-  // Of operands that lie differently the largest stays as it is; the others keep a reshape.
+  // When operands have different layouts, the largest stays as it is; the others keep a reshape.
   const Chain& first = *std::max_element(chains.begin(), chains.end(), [&](const Chain& a, const Chain& b) {
     return element_count(rw.type(a.source).shape) < element_count(rw.type(b.source).shape);
   });
@@ -162,7 +162,8 @@ bool sink_moves_past_axis_op(Rewriter& rw, Node& n) {
     return static_cast<int64_t>(first.order[k]);
   };
   int rank = rw.type(first.source).rank();
-  // A maximum over channels costs 4 cycles per element, over the width 0.3 to 0.5: the transpose in front pays.
+  // A maximum over channels costs 4 cycles per element, over the width 0.3 to 0.5: the transpose before it is worth its
+  // cost.
   if (n.op == Op::ReduceMax || n.op == Op::ReduceMin)
     for (int64_t axis : axes)
       if (moved(axis) == rank - 1) return false;

@@ -12,8 +12,8 @@ namespace {
 // exp(-12) is below half a code of 16 bits.
 constexpr double kNothing = 12;
 
-// x - max(x) of each row, 16 bits. For 8-bit x every difference is a knot of the 16-bit table behind it: exp of it is
-// exact.
+// x - max(x) of each row, 16 bits. For 8-bit x every difference is a sample of the 16-bit table that follows, so its
+// exp is exact.
 ValueId below_max(Rewriter& rw, ValueId x) {
   double step = rw.type(x).scale();
   double scale = rw.type(x).dtype == DType::I8 ? step / 128 : std::min(2 * step, kNothing / 32768);

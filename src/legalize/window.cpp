@@ -130,8 +130,8 @@ bool fit_window(Rewriter& rw, Node& n) {
   return true;
 }
 
-// ceil_mode  ->  padding behind the data that the last window reaches into. Padding is never counted here, which is
-// what PyTorch does with what lies beyond the padded input.
+// ceil_mode  ->  padding after the data, for the last window. Padding is not counted here: PyTorch does not count what
+// is beyond the padded input either.
 bool drop_ceil_mode(Rewriter& rw, Node& n) {
   if (!n.flag(Key::CeilMode) || !on_integers(rw.graph(), n)) return false;
   if (n.op == Op::AvgPool && n.flag(Key::CountIncludePad)) return false;  // count_padding's first
