@@ -119,7 +119,7 @@ int64_t common_byte(const Spans& a, const Spans& b) {
   return -1;
 }
 
-// Does anything it reads lie in the range that the other writes? Cheap, and almost always enough.
+// Is anything that it reads in the range that the other writes? Cheap, and almost always enough.
 bool ranges_meet(const Accesses& reads, const Accesses& writes) {
   for (const Access& read : reads)
     for (const Access& write : writes)

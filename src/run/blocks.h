@@ -47,7 +47,7 @@ struct KernelBlocks {
   Shape3 output, block;  // as the kernel computes it
   bool writes = false;
   FeatureMap written;
-  std::array<int, 3> written_axes{0, 1, 2};  // axis of the output behind each axis of the written feature map
+  std::array<int, 3> written_axes{0, 1, 2};  // the output's axis that each axis of the written feature map holds
   int reversed = 0;                          // 0 none, 1 height, 2 width, 3 channels of the written feature map
   WindowAxis y, x;
   std::vector<BlockRead> reads;

@@ -70,7 +70,7 @@ TEST_F(Blocks, a_transposed_output_is_followed_to_its_place) {
 
 TEST_F(Blocks, an_operation_may_only_overwrite_what_it_no_longer_needs) {
   EXPECT_TRUE(check_in_place(machine, row_kernel(100, 100, ReadOrder::Same)).has_value());
-  EXPECT_TRUE(check_in_place(machine, row_kernel(116, 100, ReadOrder::Same)).has_value());   // behind the reader
+  EXPECT_TRUE(check_in_place(machine, row_kernel(116, 100, ReadOrder::Same)).has_value());   // after the reader
   EXPECT_FALSE(check_in_place(machine, row_kernel(100, 116, ReadOrder::Same)).has_value());  // before it
   KernelBlocks window = row_kernel(100, 100, ReadOrder::Window);
   window.y = {.stride = 1, .reach = 3, .before = 1};

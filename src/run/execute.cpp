@@ -54,11 +54,12 @@ Result<void> set_up_memory(Machine& machine, const NpuProgram& program, const st
     return error("The program has {} inputs; {} were given.", program.inputs.size(), inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const NpuTensor& tensor = program.inputs[i];
-    if (tensor.region != program.scratch_region) return error("Input {} lies in region {}.", i, tensor.region);
+    if (tensor.region != program.scratch_region)
+      return error("Input {} is in region {}; inputs are in the scratch region.", i, tensor.region);
     if (static_cast<int64_t>(inputs[i].size()) != tensor.byte_size())
       return error("Input {} has {} bytes; the program expects {}.", i, inputs[i].size(), tensor.byte_size());
     if (tensor.offset < 0 || !contains(scratch, static_cast<uint64_t>(tensor.offset), inputs[i].size()))
-      return error("Input {} lies outside the scratch memory.", i);
+      return error("Input {} is outside the scratch memory.", i);
     if (!inputs[i].empty()) std::memcpy(scratch.data() + tensor.offset, inputs[i].data(), inputs[i].size());
     machine.memory.mark_written(tensor.region, static_cast<uint64_t>(tensor.offset), inputs[i].size());
   }

@@ -136,7 +136,7 @@ template Result<void> store_feature_map(Memory&, const FeatureMap&, Shape3, cons
 
 Result<FeatureMap> read_map_type(Registers& registers, const MapRegisters& names) {
   FeatureMap map;
-  const bool output = names.precision == Cmd::OFM_PRECISION;  // its precision field lies one bit lower
+  const bool output = names.precision == Cmd::OFM_PRECISION;  // its precision field is one bit lower
   map.type.is_signed = registers.bits(names.precision, 0, 1) != 0;
   map.type.bytes = 1 << registers.bits(names.precision, output ? 1 : 2, 2);
   uint32_t format = registers.bits(names.precision, 6, 2);

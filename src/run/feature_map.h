@@ -1,4 +1,4 @@
-// How a feature map lies in memory: up to four tiles, NHWC or bricks of 16 channels (NHCWB16), strides of any sign.
+// How a feature map is stored: up to four tiles, NHWC or bricks of 16 channels (NHCWB16), strides of any sign.
 // Operations see only dense height x width x channel arrays; every address is worked out and checked here.
 #pragma once
 

@@ -172,7 +172,8 @@ int32_t OutputStage::activate(int64_t value) const {
     case Table::BytesTo32: return load<int32_t>(table_data + 4 * std::clamp<int64_t>(value + 128, 0, 255));
     case Table::Interpolated16:
     case Table::Interpolated32: {
-      // 512 words: base in the low half, slope in the high half; the low 7 bits of the value lie between two bases.
+      // 512 words: base in the low half, slope in the high half; the low 7 bits of the value interpolate between two
+      // bases.
       int64_t index = std::clamp<int64_t>(value + 32768, 0, 65535);
       uint32_t word = load<uint32_t>(table_data + 4 * (index >> 7));
       int32_t base = static_cast<int16_t>(word & 0xffff), slope = static_cast<int16_t>(word >> 16);

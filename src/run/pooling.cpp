@@ -20,7 +20,7 @@ int64_t divide(int64_t sum, int count) {
   return scale_and_round(sum, static_cast<uint32_t>(multiplier), 30 + k, Rounding::Natural);
 }
 
-// Taps [first, last) of a window that begins at `start` and lie in [low, high).
+// Taps [first, last) of a window that begins at `start`, as far as they are in [low, high).
 void valid_taps(int start, int taps, int dilation, int low, int high, int& first, int& last) {
   first = start >= low ? 0 : (low - start + dilation - 1) / dilation;
   last = start >= high ? 0 : std::min(taps, (high - start + dilation - 1) / dilation);

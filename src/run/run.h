@@ -1,5 +1,5 @@
 // An Ethos-U NPU in software: decodes the command stream that regor emits for U55, U65 and U85 and executes it bit for
-// bit on host memory. Why: every build is proved on the file that ships, without a board or a licensed simulator.
+// bit on host memory. Why: every build is checked on the file that ships, without a board or a licensed simulator.
 // Invariants: a command, register bit or value that is not known is an Error that names it and its word, never ignored;
 // nothing a stream says can make the executor read or write outside its regions, run for ever or allocate without
 // bound.
@@ -58,7 +58,7 @@ Result<std::vector<NpuCommand>> decode_commands(const DriverPayload& payload);
 std::string to_text(const NpuCommand& command);
 
 // For whom a transfer works: of each NPU_OP_DMA_START the operation that first uses what it brings (weights, scales, a
-// feature map, a look-up table), both as words in the stream; else the operation behind it.
+// feature map, a look-up table), both as words in the stream; else the operation after it.
 struct TransferUse {
   uint32_t transfer = 0;
   uint32_t user = 0;
@@ -76,7 +76,7 @@ struct NpuRange {
   uint64_t first = 0, last = 0;  // bytes [first, last)
 };
 
-// Where a feature map lies: up to four tiles, NHWC or bricks of 16 channels (NHCWB16), strides of any sign.
+// Where a feature map is in memory: up to four tiles, NHWC or bricks of 16 channels (NHCWB16), strides of any sign.
 struct NpuPlace {
   int region = 0;
   int64_t base[4] = {};
@@ -99,7 +99,8 @@ struct NpuBlock {
   int bytes = 1;                  // of an element
   Buffer codes;                   // dense: [height][width][depth]
   std::optional<NpuPlace> place;  // nullopt: a chain buffer, for the next operation alone
-  bool turned = false;  // transposed or reversed behind the operation: `place` is not where the operation saw it
+  bool turned =
+      false;  // transposed or reversed on the way out: `place` is not in the order in which the operation computed it
 };
 
 // One operation that was carried out.

@@ -84,7 +84,8 @@ Result<void> run_transfer(Machine& machine) {
     index_max = r.payload(Cmd::DMA0_IDX_MAX);
     if (dimensions == 2) index_skip = r.stride(Cmd::DMA0_IDX_SKIP1);
     TRY(machine.check_registers());
-    if (index_base % 4 != 0) return error("The transfer's indices lie at byte {}.", index_base);
+    if (index_base % 4 != 0)
+      return error("The transfer's indices are at byte {}, which is not a multiple of 4.", index_base);
   }
   if (machine.wants_summary)
     machine.summary =

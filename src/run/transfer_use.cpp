@@ -13,7 +13,7 @@ constexpr size_t kMaxPending = 64;  // nobody prefetches further ahead; keeps lo
 
 struct Pending {
   uint32_t transfer = 0;
-  uint32_t next = 0;  // the operation behind it; 0: not seen yet
+  uint32_t next = 0;  // the operation after it; 0: not seen yet
   bool internal = false;
   uint32_t region = 0;
   int64_t first = 0, last = 0;

@@ -31,7 +31,7 @@ Result<Bytes> read_stream(Machine& machine, Cmd region, StreamRegisters names, c
   int index = static_cast<int>(r.parameter(region));
   TRY(machine.check_registers());
   if (length == 0) return Bytes{};
-  if (base % 16 != 0) return error("{} lie at byte {}, which is not a multiple of 16.", what, base);
+  if (base % 16 != 0) return error("{} are at byte {}, which is not a multiple of 16.", what, base);
   TRY_ASSIGN(const std::byte* data, machine.memory.readable(index, base, length, what));
   return Bytes{data, length};
 }

@@ -29,7 +29,7 @@ Result<Window> read_window(Machine& machine) {
                    static_cast<int>(r.parameter(Cmd::OFM_DEPTH_M1)) + 1};
   window.input_depth = static_cast<int>(r.parameter(Cmd::IFM_DEPTH_M1)) + 1;
   TRY(machine.check_registers());
-  // A window may lie in the padding alone (regor splits transposed convolutions into such pieces), but no further out.
+  // A window may be in the padding alone (regor splits transposed convolutions into such pieces), but no further out.
   if (window.padded_h() < window.top + window.bottom || window.padded_w() < window.left + window.right)
     return error("The padding ({}, {}, {}, {}) is larger than the input with it.", window.top, window.left,
                  window.bottom, window.right);

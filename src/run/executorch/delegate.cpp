@@ -88,7 +88,7 @@ class EthosUBackend final : public et::BackendInterface {
     if (!data) return fail(et::Error::InvalidProgram, fmt::format("Region {} has no data.", index));
     if (reinterpret_cast<uintptr_t>(data) % kBlobAlignment != 0 || processed->size() % kBlobAlignment != 0)
       return fail(et::Error::InvalidProgram,
-                  fmt::format("Region {} does not lie at a multiple of {} bytes, as the NPU's driver demands.", index,
+                  fmt::format("Region {} is not at a multiple of {} bytes, as the NPU's driver demands.", index,
                               kBlobAlignment));
     auto program = unpack(Bytes(data, processed->size()));
     if (!program) return fail(et::Error::InvalidProgram, fmt::format("Region {}: {}", index, program.error().message));
