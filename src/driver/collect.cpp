@@ -55,14 +55,14 @@ Extent extent_of(Blocks blocks) {
   return extent;
 }
 
-bool lie_alike(const NpuBlock& one, const NpuBlock& other) {
+bool stored_alike(const NpuBlock& one, const NpuBlock& other) {
   const auto &a = one.place, &b = other.place;
   if (one.bytes != other.bytes || a.has_value() != b.has_value()) return false;
   return !a || (a->region == b->region && a->bricks == b->bricks && a->stride_x == b->stride_x &&
                 a->stride_y == b->stride_y && a->stride_c == b->stride_c);
 }
 
-// A tensor in NHWC that lies in memory as a whole: its bytes in order, whatever shape each operation saw in them.
+// A tensor in NHWC that is in memory as a whole: its bytes in order, whatever shape each operation saw in them.
 bool place_by_bytes(Blocks blocks, Buffer& out) {
   if (!blocks[0].place || blocks[0].place->bricks) return false;
   const Extent extent = extent_of(blocks);
@@ -150,8 +150,8 @@ void LayerCollector::on_step(const NpuStep& step, const std::array<Bytes, kNpuRe
   }
 }
 
-// An operation behind a chain buffer goes over the same elements: where its result lies in its tensor, there lie those
-// of the ones before.
+// The operations of a chain go over the same elements, so the result of each has the same place in its own tensor as
+// the result of the last one.
 void LayerCollector::place_chained(const NpuBlock& end) {
   for (auto [layer, piece] : std::exchange(chained_, {})) {
     NpuBlock& block = pieces_[current_][layer][piece];
@@ -168,12 +168,12 @@ Result<Buffer> LayerCollector::output(size_t stream, size_t layer) const {
   const MappedLayer& mapped = streams_[stream].map->layers[layer];
   const std::vector<NpuBlock>& pieces = pieces_[stream][layer];
   const auto size = element_count(mapped.shape) * static_cast<int64_t>(byte_size(*dtype_from(mapped.dtype)));
-  // An operation may need others that compute something in between; the last pieces that lie like the last one and make
-  // up the layer are it.
+  // An operation may need others that compute something in between. The layer is made of the last pieces that are
+  // stored in the same way as the very last one.
   std::vector<NpuBlock> blocks;
   int64_t have = 0;
   for (size_t i = pieces.size(); i-- > 0 && have < size;) {
-    if (!lie_alike(pieces[i], pieces.back())) continue;
+    if (!stored_alike(pieces[i], pieces.back())) continue;
     have += static_cast<int64_t>(pieces[i].codes.size());
     blocks.push_back(pieces[i]);
   }

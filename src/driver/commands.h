@@ -20,7 +20,7 @@ Command run_command(CLI::App& app);
 Command diff_command(CLI::App& app);
 Command ops_command(CLI::App& app);
 
-// Prints the sentence; the exit code of what the user's input or flags are at fault for.
+// Prints the sentence and returns exit code 1: the user's input or a flag is at fault.
 int fail(const Error& problem);
 
 }  // namespace swoop

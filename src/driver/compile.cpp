@@ -195,22 +195,22 @@ class Compile {
     }
     progress_.stage("running the finished program");
     return timed("verify", [&]() -> Result<void> {
-      Proof proof;
-      proof.pte = pte_;
+      FileCheck check;
+      check.pte = pte_;
       for (const ProgramDelegate& delegate :
            info_.methods[0].delegates) {  // the file numbers them in the order of its calls
         auto region = std::find_if(regions_.begin(), regions_.end(), [&](const CompiledRegion& r) {
           return std::equal(r.blob.begin(), r.blob.end(), delegate.blob.begin(), delegate.blob.end());
         });
         if (region == regions_.end()) return error("the finished file holds an NPU program that was not compiled");
-        proof.regions.push_back(&region->tosa);
+        check.regions.push_back(&region->tosa);
       }
-      proof.source = &graph;
-      proof.pipeline = &pipeline_;
-      proof.inputs = summary.inputs;
-      for (const RegionSummary& region : summary.regions) proof.macs += region.estimates.macs;
-      proof.bundle = output_path() + ".differs";
-      TRY_ASSIGN(summary.accuracy, prove(proof));
+      check.source = &graph;
+      check.pipeline = &pipeline_;
+      check.inputs = summary.inputs;
+      for (const RegionSummary& region : summary.regions) check.macs += region.estimates.macs;
+      check.bundle = output_path() + ".differs";
+      TRY_ASSIGN(summary.accuracy, check_file(check));
       return {};
     });
   }

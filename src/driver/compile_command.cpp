@@ -37,7 +37,7 @@ Command compile_command(CLI::App& app) {
   command->add_option("--io", *io, "float, or int8 to leave quantize and dequantize to the caller")
       ->check(CLI::IsMember({"float", "int8"}))
       ->capture_default_str();
-  command->add_flag("--segments", o.segments, "put NPU programs behind the flatbuffer, each aligned to 128 bytes");
+  command->add_flag("--segments", o.segments, "put NPU programs after the flatbuffer, each aligned to 128 bytes");
   command->add_flag("--strip", o.strip, "leave out the map of layers that `swoop run --layers` and `--trace` read");
   command->add_flag("--no-verify", *no_verify, "do not run the finished file");
   command->add_option("--dump", o.dump, "folder for the graph after every step, the TOSA files and the layer tables");

@@ -67,7 +67,7 @@ class LayerMapper {
 
   void add_operations() {
     if (!program_.estimates) return;
-    uint32_t next = kUnknown;  // what regor made up for an operation is for the one behind it
+    uint32_t next = kUnknown;  // what regor adds for an operation belongs to the one after it
     for (auto it = program_.layer_of_operation.rbegin(); it != program_.layer_of_operation.rend(); ++it) {
       const std::string& tensor = program_.estimates->layers[it->layer].name;
       auto named = layer_of_name_.find(tensor);
@@ -113,10 +113,10 @@ class LayerMapper {
         operation.layer = reshaped_[operation.layer];
   }
 
-  // What nothing writes is computed in the nearest layer behind it that is written, or is a reshape of one.
+  // A layer that nothing writes is computed in the nearest later layer that is written, or is a reshape of one.
   void say_where_the_others_are() {
     const std::vector<bool> written = written_layers();
-    for (size_t i = map_.layers.size(); i-- > 0;) {  // consumers stand behind
+    for (size_t i = map_.layers.size(); i-- > 0;) {  // consumers come later
       if (written[i]) continue;
       std::optional<uint32_t>& inside = map_.layers[i].inside;
       for (uint32_t consumer : consumers_[i])

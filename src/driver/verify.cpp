@@ -13,8 +13,8 @@ namespace swoop {
 
 namespace {
 
-constexpr size_t kMaxSamples = 4;              // more would prove the same commands again
-constexpr int64_t kLargeMacs = 1'000'000'000;  // one sample of such a program takes seconds, and proves as much
+constexpr size_t kMaxSamples = 4;              // more would run the same commands again
+constexpr int64_t kLargeMacs = 1'000'000'000;  // one sample of such a program takes seconds
 
 tosa::TensorData operand_of(const tosa::Tensor& tensor, const Buffer& data) {
   return {tensor.dtype, tensor.shape, data};
@@ -41,26 +41,26 @@ tosa::Program cut_after(const tosa::Program& program, size_t last) {
   return cut;
 }
 
-class Prover {
+class FileChecker {
  public:
-  explicit Prover(const Proof& proof) : proof_(proof) {}
+  explicit FileChecker(const FileCheck& check) : check_(check) {}
 
   Result<AccuracySummary> run() {
     RuntimeOptions options;
     options.record_regions = true;
-    options.npu.target = proof_.pipeline->target;
-    TRY_ASSIGN(runner_, load_program(proof_.pte, options));
-    const std::optional<Samples>& given = proof_.pipeline->samples;
+    options.npu.target = check_.pipeline->target;
+    TRY_ASSIGN(runner_, load_program(check_.pte, options));
+    const std::optional<Samples>& given = check_.pipeline->samples;
     Samples made_up;
     if (!given) {
-      TRY_ASSIGN(made_up, load_samples("random:0", *proof_.source));
+      TRY_ASSIGN(made_up, load_samples("random:0", *check_.source));
     }
     const Samples& samples = given ? *given : made_up;
-    size_t most = proof_.macs > kLargeMacs ? 1 : kMaxSamples;
+    size_t most = check_.macs > kLargeMacs ? 1 : kMaxSamples;
     size_t count = given ? std::min(samples.inputs.size(), most) : 1;
     AccuracySummary summary;
     summary.samples = given ? count : 0;
-    for (size_t i = 0; i < count; ++i) TRY(prove_sample(samples.inputs[i], summary));
+    for (size_t i = 0; i < count; ++i) TRY(check_sample(samples.inputs[i], summary));
     summary.bit_exact = true;
     for (OutputAccuracy& output : summary.outputs) {
       output.sqnr_db /= static_cast<double>(count);
@@ -70,11 +70,11 @@ class Prover {
   }
 
  private:
-  Result<void> prove_sample(const std::vector<Tensor>& sample, AccuracySummary& summary) {
+  Result<void> check_sample(const std::vector<Tensor>& sample, AccuracySummary& summary) {
     TRY_ASSIGN(std::vector<RunTensor> inputs, program_inputs(sample));
     TRY_ASSIGN(std::vector<RunTensor> outputs, runner_->run(inputs));
-    for (const RegionTraffic& traffic : runner_->regions()) TRY(prove_region(traffic));
-    if (proof_.pipeline->reference && proof_.pipeline->samples) TRY(compare_with_float(sample, outputs, summary));
+    for (const RegionTraffic& traffic : runner_->regions()) TRY(check_region(traffic));
+    if (check_.pipeline->reference && check_.pipeline->samples) TRY(compare_with_float(sample, outputs, summary));
     return {};
   }
 
@@ -82,11 +82,11 @@ class Prover {
   Result<std::vector<RunTensor>> program_inputs(const std::vector<Tensor>& sample) {
     std::vector<RunTensor> inputs(runner_->inputs());
     size_t next = 0;
-    for (size_t i = 0; i < proof_.source->inputs().size(); ++i) {
-      if (proof_.source->input_port(i).role != Port::Role::User) continue;
+    for (size_t i = 0; i < check_.source->inputs().size(); ++i) {
+      if (check_.source->input_port(i).role != Port::Role::User) continue;
       if (next >= inputs.size()) break;
       RunTensor& input = inputs[next];
-      TRY(fill(input, sample[i], proof_.inputs[next]));
+      TRY(fill(input, sample[i], check_.inputs[next]));
       ++next;
     }
     return inputs;
@@ -121,17 +121,17 @@ class Prover {
     } else if (input.dtype == "bool" || input.dtype == "uint8" || input.dtype == "int8") {
       store(uint8_t{}, integer);
     } else {
-      return error("input {} is {}, which cannot be filled from samples; --no-verify skips the proof", input.name,
+      return error("input {} is {}, which cannot be filled from samples; --no-verify skips this check", input.name,
                    input.dtype);
     }
     return {};
   }
 
-  Result<void> prove_region(const RegionTraffic& traffic) {
+  Result<void> check_region(const RegionTraffic& traffic) {
     auto index = static_cast<size_t>(traffic.delegate);
-    if (index >= proof_.regions.size())
+    if (index >= check_.regions.size())
       return error("the program calls delegate {}, which was not compiled", traffic.delegate);
-    const tosa::Program& program = *proof_.regions[index];
+    const tosa::Program& program = *check_.regions[index];
     std::vector<tosa::TensorData> inputs;
     for (size_t i = 0; i < traffic.inputs.size(); ++i)
       inputs.push_back(operand_of(program.regions[0].tensors[program.regions[0].inputs[i]], traffic.inputs[i].data));
@@ -143,7 +143,7 @@ class Prover {
       return error(
           "the finished file computes other numbers than its graph: region{} differs first in layer {}; what "
           "reproduces it is kept in {}",
-          index, layer, proof_.bundle);
+          index, layer, check_.bundle);
     }
     return {};
   }
@@ -168,7 +168,7 @@ class Prover {
     tosa::Program cut = cut_after(program, last);
     TRY_ASSIGN(std::vector<tosa::TensorData> expected, tosa::run(cut, inputs));
     Buffer bytes = tosa::write(cut);
-    Result<NpuProgram> npu = compile_npu(bytes, proof_.pipeline->target, proof_.pipeline->options.npu, "bisection");
+    Result<NpuProgram> npu = compile_npu(bytes, check_.pipeline->target, check_.pipeline->options.npu, "bisection");
     if (!npu) return true;  // a result that cannot stand alone is judged by what follows it
     std::vector<Bytes> operands;
     for (const tosa::TensorData& input : inputs) operands.emplace_back(input.data);
@@ -178,24 +178,24 @@ class Prover {
   }
 
   Result<void> keep_bundle(const tosa::Program& program, std::span<const tosa::TensorData> inputs) {
-    TRY(make_directory(proof_.bundle));
-    TRY(write_file(proof_.bundle + "/region.tosa", tosa::write(program)));
-    TRY(write_file(proof_.bundle + "/program.pte", proof_.pte));
+    TRY(make_directory(check_.bundle));
+    TRY(write_file(check_.bundle + "/region.tosa", tosa::write(program)));
+    TRY(write_file(check_.bundle + "/program.pte", check_.pte));
     for (size_t i = 0; i < inputs.size(); ++i)
-      TRY(write_file(fmt::format("{}/input{}.bin", proof_.bundle, i), inputs[i].data));
+      TRY(write_file(fmt::format("{}/input{}.bin", check_.bundle, i), inputs[i].data));
     return {};
   }
 
   Result<void> compare_with_float(const std::vector<Tensor>& sample, const std::vector<RunTensor>& outputs,
                                   AccuracySummary& summary) {
-    TRY_ASSIGN(std::vector<Tensor> expected, execute(*proof_.pipeline->reference, sample));
+    TRY_ASSIGN(std::vector<Tensor> expected, execute(*check_.pipeline->reference, sample));
     std::vector<Type> types;  // of the program's outputs
-    for (size_t i = 0; i < proof_.source->outputs().size(); ++i)
-      if (proof_.source->output_port(i).role == Port::Role::User)
-        types.push_back(proof_.source->type(proof_.source->outputs()[i]));
+    for (size_t i = 0; i < check_.source->outputs().size(); ++i)
+      if (check_.source->output_port(i).role == Port::Role::User)
+        types.push_back(check_.source->type(check_.source->outputs()[i]));
     size_t next = 0;
     for (size_t i = 0; i < expected.size(); ++i) {
-      if (proof_.pipeline->reference->output_port(i).role != Port::Role::User) continue;
+      if (check_.pipeline->reference->output_port(i).role != Port::Role::User) continue;
       if (next >= outputs.size()) break;
       if (summary.outputs.size() <= next) summary.outputs.emplace_back();
       compare(expected[i], dequantize(outputs[next].data, types[next]), summary.outputs[next]);
@@ -223,12 +223,12 @@ class Prover {
         accuracy.equal.value_or(0) + (count == 0 ? 1.0 : static_cast<double>(same) / static_cast<double>(count));
   }
 
-  const Proof& proof_;
+  const FileCheck& check_;
   std::unique_ptr<ProgramRunner> runner_;
 };
 
 }  // namespace
 
-Result<AccuracySummary> prove(const Proof& proof) { return Prover(proof).run(); }
+Result<AccuracySummary> check_file(const FileCheck& check) { return FileChecker(check).run(); }
 
 }  // namespace swoop

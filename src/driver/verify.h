@@ -1,5 +1,6 @@
-// Proof of a compile: the finished file is run on the stock runtime with the NPU in software and compared, bit for bit,
-// with the TOSA interpreter on what crossed each region's border, and with the float model.
+// Checks a compile on its samples. The finished file runs on the stock runtime with the NPU in software. What each NPU
+// region gives is compared, bit for bit, with the TOSA interpreter on the region's inputs; what the file gives is
+// compared with the float model (SQNR).
 #pragma once
 
 #include <span>
@@ -12,7 +13,7 @@
 
 namespace swoop {
 
-struct Proof {
+struct FileCheck {
   Bytes pte;
   std::vector<const tosa::Program*> regions;  // as they were compiled, in the order of the file's delegates
   const Graph* source =
@@ -24,6 +25,6 @@ struct Proof {
 };
 
 // A difference is an Error that names the first layer with other numbers and the bundle.
-Result<AccuracySummary> prove(const Proof& proof);
+Result<AccuracySummary> check_file(const FileCheck& check);
 
 }  // namespace swoop
