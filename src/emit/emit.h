@@ -34,7 +34,7 @@ CompileSpecs npu_compile_specs(std::string_view target, std::string_view system_
 
 struct EmitOptions {
   std::string method = "forward";
-  bool delegate_segments = false;  // blobs behind the program, each at a multiple of 128, instead of inside it
+  bool delegate_segments = false;  // blobs after the program, each at a multiple of 128, instead of inside it
   bool input_names = true;  // keep the names of inputs and buffers in the file, for `swoop run` and `swoop inspect`
 };
 

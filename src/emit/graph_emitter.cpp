@@ -326,7 +326,7 @@ Result<void> GraphEmitter::emit_program(const Graph& graph, bool names) {
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     if (graph.output_port(i).role != Port::Role::User) continue;
     TRY_ASSIGN(int output, value(scope, graph.outputs()[i]));
-    // A result must be memory of its own: constants may lie in flash, and what is written back would change under the
+    // A result needs memory of its own: constants may be in flash, and what is written back would change under the
     // reader.
     if (b_.is_constant(output) || std::ranges::find(overwritten, b_.tensor(output).storage) != overwritten.end())
       output = b_.copy(output);

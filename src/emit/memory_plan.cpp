@@ -147,7 +147,7 @@ void find_lifetimes(Plan& plan) {
       touch(plan, std::get<JumpFalse>(instruction).condition, i);
     }
   }
-  for (Storage& storage : plan.storages)  // a tensor nobody touches still must lie inside the arena
+  for (Storage& storage : plan.storages)  // a tensor that nothing touches must still be inside the arena
     if (storage.last < storage.first) storage.first = storage.last = -1;
   for (const Hold& hold : plan.holds) {
     Storage& storage = plan.storages[static_cast<size_t>(hold.storage)];

@@ -116,7 +116,7 @@ TEST(Program, has_border_and_delegate) {
   EXPECT_EQ((method.delegates[0].blob.data() - bytes.data()) % 16, 0);
   EXPECT_EQ(method.delegates[0].compile_specs, specs());
   EXPECT_EQ(method.temp_bytes, 4096);
-  EXPECT_EQ(method.planned_bytes, 128 + 32);  // float beside its codes; the other two lie where the first two were
+  EXPECT_EQ(method.planned_bytes, 128 + 32);  // float beside its codes; the other two reuse the memory of the first two
   EXPECT_EQ(method.kernel_calls.at("quantized_decomposed::quantize_per_tensor"), 1);
 
   std::vector<Tensor> inputs{random_tensor(f32({1, 32}), 3)};
@@ -235,7 +235,7 @@ TEST(Program, gives_constants_memory_of_their_own) {
 
 TEST(Program, computes_on_codes_as_defined) {
   Graph graph;
-  Type a = quantized(DType::I8, {2, 4}, 0.0513, 3);  // uneven scales: no sum lies between two codes
+  Type a = quantized(DType::I8, {2, 4}, 0.0513, 3);  // uneven scales: no sum is half way between two codes
   Type b = quantized(DType::I8, {2, 4}, 0.0217, -7);
   ValueId x = add(graph, Op::Quantize, {graph.add_input(f32({2, 4}), "x")}, a);
   ValueId y = add(graph, Op::Quantize, {graph.add_input(f32({2, 4}), "y")}, b);

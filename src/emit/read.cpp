@@ -49,7 +49,7 @@ class Reader {
     if (file_.size() < 8 || text_of(file_.subspan(4, 4)) != "ET12")
       return error("This is not an ExecuTorch program (.pte).");
     TRY(read_header());
-    // The tables must be readable at their alignment, wherever the caller's bytes lie.
+    // The tables must be readable at their alignment, wherever the caller's bytes are.
     Bytes flatbuffer = file_.first(program_size_);
     if (reinterpret_cast<uintptr_t>(file_.data()) % alignof(std::max_align_t) != 0) {
       copy_.assign(flatbuffer.begin(), flatbuffer.end());
@@ -87,7 +87,7 @@ class Reader {
   Result<Bytes> segment(uint64_t index) const {
     if (index >= length(program_->segments())) return broken("it names a segment that it does not have");
     const fb::DataSegment* segment = program_->segments()->Get(static_cast<flat::uoffset_t>(index));
-    if (!contains(segment_area_, segment->offset(), segment->size())) return broken("a segment lies outside the file");
+    if (!contains(segment_area_, segment->offset(), segment->size())) return broken("a segment is outside the file");
     return segment_area_.subspan(segment->offset(), segment->size());
   }
 

@@ -16,7 +16,7 @@ namespace flat = swoop_flatbuffers;
 
 constexpr uint64_t kSegmentAlignment = 128;  // exir's default segment_alignment
 constexpr uint64_t kTensorAlignment = 16;    // @executorch-tensor-alignment
-constexpr size_t kHeaderAt = 8;              // behind the root offset and the identifier
+constexpr size_t kHeaderAt = 8;              // after the root offset and the identifier
 constexpr uint32_t kHeaderLength = 32;       // already a multiple of the largest alignment in the schema, 16
 constexpr uint64_t kMaxProgramBytes = uint64_t{1} << 31;  // FlatBuffers' offsets are signed 32-bit
 
@@ -49,8 +49,8 @@ class Writer {
     for (const Region& region : delegates_) inside += region.blob.size();
     if (!options_.delegate_segments && inside >= kMaxProgramBytes - (uint64_t{1} << 26))
       return error(
-          "The NPU regions take {} bytes, more than the 2 GiB that fit inside a program; place them behind it "
-          "(delegate segments).",
+          "The NPU regions take {} bytes, more than the 2 GiB that fit inside a program; place them after it "
+          "(--segments).",
           inside);
     if (plan_.arena_bytes >= int64_t{1} << 31)
       return error("The program plans an arena of {} bytes; 2 GiB is the most that a 32-bit device can address.",
@@ -58,7 +58,7 @@ class Writer {
     return {};
   }
 
-  // Tensors at multiples of 16 behind one another; entry 0 is reserved.
+  // Tensors one after the other at multiples of 16; entry 0 is reserved.
   static std::vector<uint64_t> lay_out(Segment& segment, const std::vector<Bytes>& tensors) {
     std::vector<uint64_t> offsets{0};
     for (Bytes bytes : tensors) {
@@ -71,7 +71,7 @@ class Writer {
     return offsets;
   }
 
-  // Order of the peer: constants, initial data of buffers, blobs.
+  // In the order of ExecuTorch's own serializer: constants, initial data of buffers, blobs.
   void make_segments() {
     if (!plan_.constants.empty()) {
       Segment& segment = segments_.emplace_back();

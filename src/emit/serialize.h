@@ -1,4 +1,4 @@
-// A placed plan as the bytes of a .pte: flatbuffer, extended header when there is data behind it, segments.
+// A placed plan as the bytes of a .pte: flatbuffer, extended header when data follows it, segments.
 #pragma once
 
 #include <span>
