@@ -1,6 +1,6 @@
 // The container of a `.pt2`: finds the program inside of the zip, tells the layouts of PyTorch's versions apart, and
-// gives out weights. Weights that lie row-major in the file are used where they are; views with strides or offsets are
-// laid out anew.
+// gives out weights. Weights that are row-major in the file are used where they are; views with strides or offsets are
+// copied to row-major.
 #pragma once
 
 #include <deque>

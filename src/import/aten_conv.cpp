@@ -48,7 +48,7 @@ Results conv_nd(Call& c) {
   return conv(c, {c.ints(3, n), pairs(c.ints(4, n)), c.ints(5, n), c.integer(6)});
 }
 
-// "same": as many zeros as keep the size; the odd one goes behind.
+// "same": as many zeros as keep the size; the odd one goes at the end.
 Results conv_named_padding(Call& c) {
   ValueId weight = c.tensor(1);
   size_t n = spatial_dims(c, weight);

@@ -168,7 +168,7 @@ ValueId repeated(Call& c, ValueId x, Ints multiples) {
 
 Results repeat(Call& c) { return repeated(c, c.tensor(0), c.ints(1)); }
 
-// Each element r times in a row: a new axis behind the repeated one, expanded.
+// Each element r times in a row: a new axis after the repeated one, expanded.
 Results repeat_interleave(Call& c) {
   ValueId x = c.tensor(0);
   int64_t times = c.integer(1);

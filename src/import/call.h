@@ -62,7 +62,7 @@ class Call : public Emitter {
   ValueId operand(size_t index, DType as);
   int64_t axis(size_t index, int rank) const;  // normalised; rank 0 counts as 1
   Ints axes(size_t index, int rank) const;     // sorted; none or empty: all
-  // The constant behind a tensor argument, or null. Reading it makes no value.
+  // The constant that a tensor argument is, or null. Reading it makes no value.
   const StoredTensor* constant_arg(size_t index) const;
   // The exporter's strides say that the argument is row-major.
   bool contiguous(size_t index) const;

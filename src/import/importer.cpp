@@ -152,7 +152,7 @@ void GraphImporter::dispatch(const Fields& node, std::string_view target) {
   import_operator(node, target, known);
 }
 
-// The node is broken, but those behind it may be too: its results get their declared types so that the user sees all
+// The node is broken, but later ones may be too: its results get their declared types, so that the user sees all
 // problems at once.
 void GraphImporter::give_up_on(const Fields& node, const std::string& message) {
   try {
@@ -167,7 +167,7 @@ void GraphImporter::give_up_on(const Fields& node, const std::string& message) {
     for (size_t i = 0; i < outputs.names.size(); ++i)
       if (!scope.find(outputs.names[i])) scope.bind_value(outputs.names[i], made.outputs[i]);
   } catch (const Malformed&) {
-    throw Malformed{""};  // the problem is listed already; nothing behind it can be read
+    throw Malformed{""};  // the problem is listed already; nothing after it can be read
   }
 }
 

@@ -15,7 +15,7 @@ using Json = simdjson::dom::element;
 using JsonArray = simdjson::dom::array;
 using JsonObject = simdjson::dom::object;
 
-// Parses in place when the 64 readable bytes that simdjson wants behind the text are inside `whole`; copies the text
+// Parses in place when the 64 readable bytes that simdjson wants after the text are inside `whole`; copies the text
 // otherwise.
 Json parse_json(simdjson::dom::parser& parser, Bytes text, Bytes whole, std::string_view what);
 
