@@ -12,8 +12,8 @@ namespace swoop {
 // quantize and dequantize nodes of an already quantized model move into the types of the values around them.
 std::span<const Rule> qdq_rules();
 
-// What is still float behind a quantized value, though it only moves it, takes the value's type. After qdq_rules, which
-// first give every result the type its own quantize node asks for.
+// A movement op that is still float although its operand is quantized takes the operand's type. Runs after qdq_rules,
+// which first give every result the type that its own quantize node asks for.
 std::span<const Rule> carry_rules();
 
 // Folding into weights and producers: batch norm, clamps, scalar arithmetic.

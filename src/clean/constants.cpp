@@ -4,8 +4,7 @@ namespace swoop {
 
 namespace {
 
-// Folding must not make a file of a program: a result much larger than its operands (an expanded mask, say) stays
-// computed.
+// Folding must not blow up the file: a result much larger than its operands (an expanded mask, say) stays computed.
 constexpr int64_t kMaxFoldedElements = int64_t{1} << 24;
 
 // op(constants)  ->  constant

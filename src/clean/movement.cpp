@@ -13,7 +13,7 @@ bool is_iota(const Ints& perm) {
   return true;
 }
 
-// A movement op with another type behind it also requantizes; such a node is not pure movement.
+// A movement op whose result has another quantization also requantizes; such a node is not pure movement.
 bool pure(Rewriter& rw, const Node& n) { return rw.type(n.inputs[0]).quant == rw.type(n.outputs[0]).quant; }
 
 // transpose(transpose(x, p), q)  ->  transpose(x, p then q)

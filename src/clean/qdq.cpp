@@ -21,8 +21,8 @@ std::vector<Op> ops_on_types() {
 
 bool unsigned_codes(const Type& type) { return type.quantized() && type.dtype == DType::U8; }
 
-// quantize to uint8  ->  quantize to int8, then to uint8 for who needs those very codes. The NPU computes on signed
-// codes.
+// quantize to uint8  ->  quantize to int8, then to uint8 for readers that need the uint8 codes. The NPU computes on
+// signed codes.
 bool sign_quantize(Rewriter& rw, Node& n) {
   const Type type = rw.type(n.outputs[0]);
   if (!unsigned_codes(type) || rw.type(n.inputs[0]).quantized()) return false;
@@ -30,7 +30,7 @@ bool sign_quantize(Rewriter& rw, Node& n) {
   return true;
 }
 
-// dequantize from uint8  ->  from int8: the codes that became these, a constant 128 lower, or else a quantize more
+// dequantize from uint8  ->  from int8: the int8 codes it was made of, a constant 128 lower, or else one more quantize
 bool sign_dequantize(Rewriter& rw, Node& n) {
   const Value& codes = rw.value(n.inputs[0]);
   if (!unsigned_codes(codes.type)) return false;
@@ -115,7 +115,7 @@ bool picks_elements(const Node& n) {
   }
 }
 
-// move(q) with a float result, as quantizers leave it that annotate only what computes  ->  dequantize(move(q) with q's
+// move(q) with a float result, left by quantizers that annotate only computing ops  ->  dequantize(move(q) with q's
 // type)
 bool carry_quantization(Rewriter& rw, Node& n) {
   const Type& in = rw.type(n.inputs[0]);

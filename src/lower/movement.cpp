@@ -8,7 +8,7 @@ namespace {
 
 std::vector<int32_t> narrow_ints(const Ints& values) { return {values.begin(), values.end()}; }
 
-// [before, axis, behind]
+// [before, axis, after]
 tosa::Shape around(const Shape& shape, int64_t axis) {
   auto at = shape.begin() + axis;
   return {static_cast<int32_t>(element_count(Shape(shape.begin(), at))), static_cast<int32_t>(*at),
@@ -17,8 +17,8 @@ tosa::Shape around(const Shape& shape, int64_t axis) {
 
 }  // namespace
 
-// A slice that only slices read is part of them: one TOSA slice cuts all axes at once, and the compiler behind it reads
-// through one slice but copies for two.
+// A slice that only slices read is part of them: one TOSA slice cuts all axes at once, and regor reads through one
+// slice but copies for two.
 bool Lowering::is_part_of_slice(const Node& n) const {
   if (n.op != Op::Slice || n.integer(Key::Step) != 1) return false;
   const auto& uses = graph_.value(n.outputs[0]).uses;

@@ -21,7 +21,7 @@ class CodeFunction {
 
   bool known() const { return function_ != nullptr; }
 
-  // The results for `count` codes from `first`, `step` apart. The last sample of a 16-bit table lies one past the
+  // The results for `count` codes from `first`, `step` apart. The last sample of a 16-bit table is one past the
   // codes. Where the function is not defined (the logarithm of a negative number), the table goes on as it begins to
   // the right.
   std::vector<int64_t> table(int64_t first, int64_t step, size_t count) const {

@@ -132,7 +132,7 @@ class Chain {
   std::vector<const IniSection*> sections_;
 };
 
-// The memory behind "Axi0" or "Axi1".
+// The memory that "Axi0" or "Axi1" is connected to.
 Result<NpuMemory> memory_of(const Chain& mode, const Chain& system, std::string_view key) {
   TRY_ASSIGN(const IniEntry* area, mode.required(key));
   if (area->value != "Axi0" && area->value != "Axi1") {

@@ -1,4 +1,4 @@
-// Convolutions as matrix products. In a zero-padded image, what kernel element k meets at output position p lies at
+// Convolutions as matrix products. In a zero-padded image, what kernel element k reads for output position p is at
 // offset(k) + offset(p), for any number of spatial dims; so one table of each is all that a convolution adds to gemm.
 #include <algorithm>
 

@@ -88,7 +88,7 @@ const GemmCase kGemmCases[] = {
     {29, 71, 530, true, true}, {29, 71, 530, false, false}, {131, 400, 64, false, true}, {300, 800, 290, true, false},
 };
 
-// A and B as the case asks, each beginning `offset` floats behind an aligned address; C row-major.
+// A and B as the case asks, each beginning `offset` floats after an aligned address; C row-major.
 struct Operands {
   Operands(const GemmCase& c, int64_t offset)
       : a(random_floats(static_cast<size_t>(c.m * c.k), 1)), b(random_floats(static_cast<size_t>(c.k * c.n), 2)) {

@@ -19,7 +19,7 @@ struct View {
   int64_t start = 0;
 };
 
-// Drops dims of size 1 and merges neighbours that lie in one run.
+// Drops dims of size 1 and merges neighbours that are contiguous.
 View simplified(const View& view) {
   View result{{}, {}, view.start};
   for (size_t i = 0; i < view.shape.size(); ++i) {

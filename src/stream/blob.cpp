@@ -34,7 +34,7 @@ Result<Buffer> pack_tensors(std::string_view what, const std::vector<NpuTensor>&
   for (const NpuTensor& tensor : tensors) {
     if (tensor.offset < 0 || tensor.offset > std::numeric_limits<int32_t>::max()) {
       return error(
-          "One of the region's {} lies {} bytes into its arena; the program format has room for 2 GiB. Split the "
+          "One of the region's {} is {} bytes into its arena; the program format has room for 2 GiB. Split the "
           "model.",
           what, tensor.offset);
     }
@@ -57,7 +57,7 @@ struct Block {
   Bytes payload;
 };
 
-// The block at `offset`; moves `offset` behind it.
+// The block at `offset`; moves `offset` past it.
 Result<Block> read_block(Bytes blob, size_t& offset) {
   if (!contains(blob, offset, kHeaderSize)) {
     return error("The NPU program is cut off: a block header should be at byte {} of {}.", offset, blob.size());
@@ -123,7 +123,7 @@ Result<void> check_list(std::string_view what, const std::vector<NpuTensor>& ten
     }
     if (tensor.offset < 0 || static_cast<uint64_t>(tensor.offset) > scratch_size ||
         size > scratch_size - static_cast<uint64_t>(tensor.offset)) {
-      return error("{} {} of the NPU program does not lie inside its arena of {} bytes.", what, i, scratch_size);
+      return error("{} {} of the NPU program is not inside its arena of {} bytes.", what, i, scratch_size);
     }
   }
   return {};

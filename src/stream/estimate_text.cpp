@@ -21,7 +21,7 @@ constexpr Field kFields[] = {
     {"dram_bytes", &EstimateFigures::dram_bytes},
 };
 
-// The text up to the next ";", which is taken off together with the blank behind it.
+// The text up to the next ";", which is removed together with the blank after it.
 std::string_view take_part(std::string_view& text) {
   size_t end = text.find(';');
   std::string_view part = text.substr(0, end);

@@ -36,7 +36,7 @@ struct MemoryEstimate {
   int64_t total_bytes = 0;  // all traffic, scales and look-up tables included
 };
 
-// One scheduled operation. Operations fused into or chained behind another follow it with zero cycles.
+// One scheduled operation. Operations that are fused into or chained to another follow it with zero cycles.
 struct Layer {
   std::string name;               // the TOSA tensor it writes
   std::string tosa_op;            // "CONV2D", as regor spells the source operator
@@ -169,7 +169,7 @@ struct NpuProgram {
   std::vector<StreamOperation> layer_of_operation;  // layer: of estimates->layers. In order; empty after unpack()
 };
 
-// That every input, output and variable lies inside the arena. Holds for what compile_npu() and unpack() return.
+// That every input, output and variable is inside the arena. Holds for what compile_npu() and unpack() return.
 Result<void> check_tensors(const NpuProgram& program);
 
 // The bytes of the delegate in a .pte. Fails when a size does not fit the format's 32-bit fields, or when there are

@@ -39,7 +39,7 @@ T field(Bytes bytes, size_t offset) {
   return load<T>(bytes.data() + offset);
 }
 
-// The end record stands at the very end, behind it only a comment of the length it states.
+// The end record is the last thing in the file, followed only by a comment of the length that it states.
 Result<size_t> find_end_record(Bytes file) {
   if (file.size() < kEndSize) return error("The file is too short to be a zip archive ({} bytes).", file.size());
   size_t last = file.size() - kEndSize;
@@ -64,7 +64,7 @@ Result<Directory> find_directory(Bytes file) {
                  field<uint64_t>(file, end64 + 32)};
   }
   if (!contains(file, directory.offset, directory.size))
-    return error("The zip archive is damaged: its directory lies outside of the file.");
+    return error("The zip archive is damaged: its directory is outside of the file.");
   if (directory.count > directory.size / kCentralSize)
     return error("The zip archive is damaged: it claims {} entries in a directory of {} bytes.", directory.count,
                  directory.size);

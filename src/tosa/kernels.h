@@ -1,5 +1,5 @@
 // The interpreter's operators: each computes its outputs exactly as the specification's pseudocode, on values whose
-// types and shapes are already proved. What only values can break (REQUIRE) comes back as an error.
+// types and shapes have been checked. What only values can break (REQUIRE) comes back as an error.
 #pragma once
 
 #include "tosa/tosa.h"
