@@ -90,7 +90,7 @@ class CaseGraph(Graph):
         return self.const(shape, I8, values.astype(np.int8))
 
     def window(self, size, kernel, stride, dilation, pad):
-        """(output size, padding, stride): the window fits exactly, as TOSA asks, and none lies in padding alone."""
+        """(output size, padding, stride): the window fits exactly, as TOSA asks, and none is in padding alone."""
         reach = (kernel - 1) * dilation + 1
         near, far = pad
         while size + near + far < reach:

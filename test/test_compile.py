@@ -131,7 +131,7 @@ def test_integer_io_leaves_the_border_out(tmp_path):
 
 
 def test_a_foreign_quantizers_graph_stays_in_one_piece(tmp_path):
-    """Float biases, and a reshape behind a dequantize that nothing quantizes again: what other quantizers than the peer's leave."""
+    """Float biases, and a reshape after a dequantize that nothing quantizes again: what other quantizers than the peer's leave."""
     from torch.ao.quantization.fx import _decomposed  # noqa: F401
 
     q8 = torch.ops.quantized_decomposed
@@ -214,7 +214,7 @@ def test_unsigned_codes_give_pytorchs_numbers(ports, target, tmp_path):
     result = run_program(program, tmp_path, x=x.numpy())
     with torch.no_grad():
         steps = np.abs(result - module(x).numpy().astype(np.float64)) / (0.1 if floats else 1)
-    assert steps.max() < 1.5 and np.mean(steps < 0.5) >= 0.99  # PyTorch's float sums decide what lies between two codes
+    assert steps.max() < 1.5 and np.mean(steps < 0.5) >= 0.99  # PyTorch's float sums decide ties between two codes
 
 
 class Conv3d(torch.nn.Module):

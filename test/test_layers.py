@@ -222,7 +222,7 @@ def test_a_stripped_file_says_that_it_names_no_layers(tmp_path):
 def test_a_damaged_map_is_refused(tmp_path):
     compile_and_run(MODELS / "layernorm_int8.pt2", np.load(MODELS / "layernorm.npz")["test"][0], tmp_path, TARGETS[0])
     good = (tmp_path / "m.pte").read_bytes()
-    assert good.count(b"\x05rsqrt") == 1, "a text of the map, behind its length"
+    assert good.count(b"\x05rsqrt") == 1, "a text of the map, after its length"
     (tmp_path / "bad.pte").write_bytes(good.replace(b"\x05rsqrt", b"\x7frsqrt"))
     for flag in ("--layers", "--trace"):
         done = tool("swoop", "run", tmp_path / "bad.pte", "-i", tmp_path / "in.npz", flag)

@@ -132,7 +132,7 @@ def test_flags_mean_what_they_mean_to_vela(target, flags, tmp_path):
 
 
 def test_flags_change_the_program(tmp_path):
-    # Otherwise the test above would prove nothing.
+    # Otherwise the test above would show nothing.
     _, tosa = write_graph(tmp_path, npu_graphs.large)
     programs = set()
     for i, flags in enumerate([(), ("--optimise", "Size"), ("--memory-mode", "Shared_Sram")]):

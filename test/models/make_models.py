@@ -123,7 +123,7 @@ class Norm(nn.Module):
 
 
 class SeqCnn(nn.Module):
-    """Nine 1-d convolutions, a LayerNorm behind each, residuals around pairs."""
+    """Nine 1-d convolutions, a LayerNorm after each, residuals around pairs."""
 
     shape = (12, 128)
 
