@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes docs/accuracy.md: signal over quantization noise of a folder of models, ours beside the peer's.
+"""Makes docs/accuracy.md: the SQNR of a folder of models, ours beside the peer's.
 
     .venv/bin/python tools/accuracy.py MODELS [-o docs/accuracy.md] [--target ethos-u55-128] [--swoop build/release/swoop] [NAME ...]
 
@@ -14,6 +14,7 @@ import json
 import pathlib
 import subprocess
 import tempfile
+import textwrap
 
 import numpy as np
 
@@ -100,8 +101,11 @@ def main():
     lines = [
         "# Accuracy",
         "",
-        f"Signal over quantization noise against the float model in dB, mean over the models' test inputs, int8, {options.target}. Made by",
-        "`tools/accuracy.py`. Peer: ExecuTorch 1.5.1's quantizer, its TOSA on the reference model where it was run, else its q/dq graph in torch.",
+        "SQNR (signal to quantization noise ratio) against the float model, in dB: the mean over each model's test inputs.",
+        f"Higher is better. Default int8 quantization for {options.target}. `tools/accuracy.py` makes this page.",
+        "",
+        "The peer is the quantizer of ExecuTorch 1.5.1. Its figure comes from its TOSA on the reference model where that",
+        "was run, and otherwise from its q/dq graph in PyTorch.",
         "",
         "| model | ours dB | peer dB | regions | measured by | accuracy float / ours |",
         "|---|--:|--:|--:|---|---|",
@@ -132,8 +136,9 @@ def main():
             hosted = {op: count for op, count in peer.get("host_ops", {}).items() if not op.startswith("quantized_decomposed::")}
             if hosted:
                 kept = ", ".join(f"{op} x{count}" for op, count in sorted(hosted.items()))
-                notes.append(f"- {model.name}: the peer's figure has these in float on the host: {kept}.")
+                notes.append(f"- {model.name}: in the peer's figure, these are in float on the host: {kept}.")
         print(lines[-1], flush=True)
+    notes = [textwrap.fill(note, 118, subsequent_indent="  ") for note in notes]
     options.output.write_text("\n".join([*lines, *(["", *notes] if notes else [])]) + "\n")
     print("below the peer:", ", ".join(worse) if worse else "none")
 
