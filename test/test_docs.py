@@ -1,4 +1,4 @@
-"""Documents that are printed by the program must be what it prints now, and what the others name must exist."""
+"""Pages that the program prints must be what it prints now, what the others name must exist, and all of them read as plain English."""
 
 import os
 import pathlib
@@ -50,3 +50,39 @@ def test_flags_that_pages_name_exist():
             for flag in re.findall(r"(?<!\S)--[a-z][a-z0-9-]*", rest.split("#")[0]):
                 assert flag in commands[command], f"{page.name}: swoop {command} has no {flag}"
     assert len(commands) >= 5
+
+
+def prose(page):
+    """The numbered lines of a page that are not code."""
+    code = False
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif not code:
+            yield number, line
+
+
+def test_prose_is_wrapped():
+    long = [f"{page.name}:{number}" for page in PAGES for number, line in prose(page) if len(line) > 120 and not line.startswith("|")]
+    assert long == []
+
+
+# Words that read as translated, or that claim more than was checked, and what to write instead.
+PLAIN = {
+    "behind": "after",
+    "dear|dearer|dearest": "slow, costs more",
+    "lie|lies": "is, is stored",
+    "prove|proves|proved|proven|proof|proofs": "checked: what was compared with what, on which samples",
+    "the second seconds": "later runs take seconds",
+}
+
+
+def test_prose_is_plain():
+    found = [
+        f"{page.name}:{number}: instead of {match[0]!r} write {better}"
+        for page in PAGES
+        for number, line in prose(page)
+        for words, better in PLAIN.items()
+        if (match := re.search(rf"\b(?:{words})\b", line, re.IGNORECASE))
+    ]
+    assert found == []

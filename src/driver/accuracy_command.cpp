@@ -8,8 +8,7 @@ namespace swoop {
 
 Command accuracy_command(CLI::App& app) {
   auto flags = std::make_shared<ModelFlags>();
-  CLI::App* command =
-      app.add_subcommand("accuracy", "Which layers lose how much: signal over noise per layer, worst first");
+  CLI::App* command = app.add_subcommand("accuracy", "Show the quantization error (SQNR) of each layer, worst first");
   add_model_flags(*command, *flags);
   return {command, [flags] {
             if (Result<void> understood = understand(*flags); !understood) return fail(understood.error());

@@ -38,7 +38,7 @@ std::string raised_text(const QuantizeReport& report) {
   std::vector<std::string> names;
   for (const RaisedLayer& layer : report.raised) names.push_back(layer.name);
   double reached = report.sqnr_db.value_or(0);
-  return fmt::format("--min-sqnr {:.1f} dB {}: {:.1f} dB with {} layer{} raised to int16{}{}; {:.0f} -> {:.0f} cycles",
+  return fmt::format("--min-sqnr {:.1f} dB {}: {:.1f} dB with {} layer{} moved to int16{}{}; {:.0f} -> {:.0f} cycles",
                      *report.wanted_sqnr, reached >= *report.wanted_sqnr ? "is met" : "cannot be met", reached,
                      names.size(), names.size() == 1 ? "" : "s", names.empty() ? "" : ": ", fmt::join(names, ", "),
                      report.cost_before, report.cost_after);
@@ -306,8 +306,7 @@ void Compile::summarize(const Graph& graph) {
     ++user;
   }
   if (pipeline_.quantized && pipeline_.quantized->uncalibrated)
-    s.warnings.push_back(
-        "UNCALIBRATED: the ranges were measured on random data; the program is good for dry runs only");
+    s.warnings.push_back("UNCALIBRATED: the ranges were measured on random data; use the program for dry runs only");
   if (pipeline_.quantized && pipeline_.quantized->wanted_sqnr) s.warnings.push_back(raised_text(*pipeline_.quantized));
 }
 
@@ -332,7 +331,7 @@ Result<std::string> accuracy(const CompileOptions& options) {
   TRY_ASSIGN(Graph graph, read_model(options.model));
   TRY(run_pipeline(graph, pipeline, [](size_t, std::string_view) { return Result<void>(); }));
   if (!pipeline.reference)
-    return error("{} is quantized already; the float model is what its layers are compared with", options.model);
+    return error("{} is already quantized; give the float model, which its layers are compared with", options.model);
   TRY_ASSIGN(AccuracyReport report, measure_accuracy(*pipeline.reference, graph, *pipeline.samples));
   return to_text(*pipeline.quantized) + to_text(report);
 }

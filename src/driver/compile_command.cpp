@@ -34,18 +34,18 @@ Command compile_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("compile", "Compile a model exported with torch.export.save");
   add_model_flags(*command, *flags);
   command->add_option("-o,--output", o.output, "the .pte file (default: beside the model)");
-  command->add_option("--io", *io, "float, or int8 to leave quantize and dequantize to the caller")
+  command->add_option("--io", *io, "float; or int8: the caller quantizes inputs and dequantizes outputs")
       ->check(CLI::IsMember({"float", "int8"}))
       ->capture_default_str();
   command->add_flag("--segments", o.segments, "put NPU programs after the flatbuffer, each aligned to 128 bytes");
   command->add_flag("--strip", o.strip, "leave out the map of layers that `swoop run --layers` and `--trace` read");
-  command->add_flag("--no-verify", *no_verify, "do not run the finished file");
+  command->add_flag("--no-verify", *no_verify, "do not run and check the finished file");
   command->add_option("--dump", o.dump, "folder for the graph after every step, the TOSA files and the layer tables");
   command->add_option("--stop-after", o.stop_after,
                       "print the graph after this step and stop: import, clean, types, ..., partition, lower");
-  command->add_flag("--stats", o.stats, "what each step and rule did, on standard error");
-  command->add_flag("--json", o.json, "the summary as JSON");
-  command->add_flag("-q,--quiet", o.quiet, "no summary");
+  command->add_flag("--stats", o.stats, "print what each step and rule did, on standard error");
+  command->add_flag("--json", o.json, "print the summary as JSON");
+  command->add_flag("-q,--quiet", o.quiet, "print no summary");
   return {command, [flags, io, no_verify] {
             flags->options.integer_io = *io == "int8";
             flags->options.verify = !*no_verify;

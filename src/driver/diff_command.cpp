@@ -228,16 +228,17 @@ Result<Difference> compare(const DiffFlags& flags) {
 
 Command diff_command(CLI::App& app) {
   auto flags = std::make_shared<DiffFlags>();
-  CLI::App* command =
-      app.add_subcommand("diff", "What changed between two .pte files; exit code 1 when a threshold is broken");
+  CLI::App* command = app.add_subcommand(
+      "diff", "Show what changed between two .pte files; the exit code is 1 when a threshold is exceeded");
   command->add_option("a", flags->a, "the .pte file before")->required();
   command->add_option("b", flags->b, "the .pte file after")->required();
-  command->add_option("-i,--inputs", flags->inputs, "an .npz on which both are run and their outputs compared");
+  command->add_option("-i,--inputs", flags->inputs, "an .npz file: run both on it and compare their outputs");
   command->add_option("--max-cycles", flags->max_cycles, "percent by which b's estimated cycles may exceed a's");
   command->add_option("--max-bytes", flags->max_bytes,
                       "percent by which b's file, weights, scratch and planned memory may each exceed a's");
-  command->add_option("--min-sqnr", flags->min_sqnr, "dB that every output of b must reach, a being the signal");
-  command->add_flag("--json", flags->json, "the comparison as JSON");
+  command->add_option("--min-sqnr", flags->min_sqnr,
+                      "SQNR in dB that every output of b must reach, with a as the reference");
+  command->add_flag("--json", flags->json, "print the comparison as JSON");
   return {command, [flags] {
             Result<Difference> difference = compare(*flags);
             if (!difference) return fail(difference.error());

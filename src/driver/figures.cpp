@@ -48,7 +48,7 @@ void add_estimates(ProgramFigures& figures, const ProgramDelegate& delegate) {
   if (spec != delegate.compile_specs.end()) found = parse_estimates_text(spec->second);
   if (!found) {
     figures.estimates.reset();
-    figures.estimates_why = "the file carries no estimates, as files of other compilers do not";
+    figures.estimates_why = "the file has no estimates; files of other compilers have none";
     return;
   }
   if (!figures.estimates) return;
@@ -101,7 +101,7 @@ OutputDifference compare(const NamedArray& a, const NamedArray& b) {
     double x = element(a.array, i), y = element(b.array, i);
     double difference = x == y ? 0 : std::abs(x - y);
     if (std::isnan(difference)) {
-      result.incomparable = "not a number in one of them";
+      result.incomparable = "one of them holds a NaN";
       return result;
     }
     result.different += difference != 0;

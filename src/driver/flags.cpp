@@ -16,31 +16,40 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command.add_option("model", o.model, "the .pt2 file")->required();
   command.add_option("-t,--target", o.target, "ethos-u55-128, ethos-u65-256, ethos-u85-256, ...")
       ->capture_default_str();
-  command.add_option("-c,--calibrate", o.samples,
-                     "samples for a float model: an .npz with an array per input, a folder of them or of images, "
-                     "random:SEED for a dry run");
-  command.add_option("--mean", o.sample_options.mean, "of images, after scaling to 0..1: one value or one per channel");
-  command.add_option("--std", o.sample_options.std, "of images: one value or one per channel");
-  command.add_option("--calibration-method", flags.method, "minmax, percentile, histogram or mse")
+  command.add_option(
+      "-c,--calibrate", o.samples,
+      "samples for a float model: an .npz with one array per input, a folder of such files or of images, "
+      "or random:SEED for a dry run");
+  command.add_option("--mean", o.sample_options.mean,
+                     "subtracted from images, after scaling to 0..1: one value, or one per channel");
+  command.add_option("--std", o.sample_options.std, "images are divided by it: one value, or one per channel");
+  command
+      .add_option("--calibration-method", flags.method, "how ranges are chosen: minmax, percentile, histogram or mse")
       ->capture_default_str();
-  command.add_option("--precision", flags.precision, "of activations: int8 or int16")->capture_default_str();
-  command.add_option("--weight-bits", o.quantize.weight_bits, "8 or 4")
+  command.add_option("--precision", flags.precision, "type of activations: int8 or int16")->capture_default_str();
+  command.add_option("--weight-bits", o.quantize.weight_bits, "bits per weight: 8 or 4")
       ->check(CLI::IsMember({8, 4}))
       ->capture_default_str();
   command.add_flag("--per-tensor", flags.per_tensor,
                    "one scale for all of a layer's weights instead of one per channel");
-  command.add_flag("--equalize", o.quantize.equalize, "bring the channels of consecutive layers to like ranges first");
-  command.add_flag("--no-bias-correction", flags.no_bias_correction, "leave biases as they are");
-  command.add_option("--keep-float", o.quantize.keep_float, "nodes or modules that stay float (a pattern with *)");
-  command.add_option("--quantize-config", flags.quantize_config, "a TOML file with precision per module, op or node");
-  command.add_option("--min-sqnr", o.quantize.min_sqnr, "dB; raises layers to int16 until the outputs reach it");
+  command.add_flag("--equalize", o.quantize.equalize,
+                   "first scale the channels of consecutive layers to similar ranges");
+  command.add_flag("--no-bias-correction", flags.no_bias_correction,
+                   "do not correct biases for the rounding of weights");
+  command.add_option("--keep-float", o.quantize.keep_float,
+                     "nodes or modules that stay float, on the host (a pattern with * and ?)");
+  command.add_option("--quantize-config", flags.quantize_config,
+                     "a TOML file that sets the precision per module, operator or node");
+  command.add_option("--min-sqnr", o.quantize.min_sqnr,
+                     "move layers to int16 until the outputs reach this SQNR, in dB");
   command.add_option("--system-config", o.npu.system_config, "section of vela.ini (default: the target's)");
   command.add_option("--memory-mode", o.npu.memory_mode, "section of vela.ini (default: the target's)");
-  command.add_option("--config", flags.config_path, "a vela.ini of your own");
-  command.add_option("--optimise", flags.optimise, "Performance or Size")->capture_default_str();
+  command.add_option("--config", flags.config_path, "a vela.ini file, instead of the one that comes with Vela");
+  command.add_option("--optimise", flags.optimise, "what the NPU's code is optimised for: Performance or Size")
+      ->capture_default_str();
   command.add_option("--arena-cache-size", o.npu.arena_cache_size,
                      "bytes of SRAM for staging (default: the memory mode's)");
-  command.add_option("--threads", flags.threads, "0: one per core")->capture_default_str();
+  command.add_option("--threads", flags.threads, "number of threads; 0: one per core")->capture_default_str();
 }
 
 Result<void> understand(ModelFlags& flags) {

@@ -94,7 +94,7 @@ Command inspect_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Show what is in a .pt2, .pte or .tosa file");
   command->add_option("file", flags->path, "the file")->required();
   command->add_flag("--data", flags->data,
-                    "of a .pt2: the constants' bytes too, so that the text is a model of its own");
+                    "for a .pt2: print the constants' bytes too, so that the text can be compiled");
   return {command, [flags] {
             Result<std::string> text = inspect(flags->path, flags->data);
             if (!text) return fail(text.error());

@@ -179,10 +179,11 @@ std::string LayerReport::to_text() const {
     text += "\n";
     if (row.compared && (!worst || row.noise.db() < worst->noise.db())) worst = &row;
   }
-  if (!model_) return text + "--model MODEL.pt2 adds the value that the model has at each layer, with its SQNR\n";
+  if (!model_) return text + "add --model MODEL.pt2 to compare each layer with the model's own value\n";
   if (!worst)
     return text +
-           "no layer was compared: the model has no value by the names in this program; give the .pt2 it was compiled "
+           "no layer was compared: the model has none of the values that this program names; give the .pt2 it was "
+           "compiled "
            "from\n";
   for (size_t i = 0; i < outputs_.size(); ++i)
     text += fmt::format("output {}: {}\n", i,

@@ -67,13 +67,14 @@ std::string way_of(Op op, NpuFamily family) {
 }
 
 Table core_table(const std::optional<NpuTarget>& target) {
-  Table table{
-      "Core operators",
-      "Everything PyTorch offers becomes these. `NPU`: has a form on the NPU, within the limits below; `rewritten`: "
-      "becomes operators "
-      "that have, by a rule below; `border`: changes between floats and codes; `host`: a kernel of the stock runtime.",
-      {"operator", "range of the result"},
-      {}};
+  Table table{"Core operators",
+              "PyTorch's operators are mapped to these.\n\n"
+              "- `NPU`: runs on the NPU, within the limits below.\n"
+              "- `rewritten`: a rule below makes operators of it that run on the NPU.\n"
+              "- `border`: converts between floats and codes, where the NPU and the host meet.\n"
+              "- `host`: a kernel of the stock runtime.",
+              {"operator", "range of the result"},
+              {}};
   std::vector<NpuFamily> families = asked_families(target);
   for (NpuFamily family : families) table.head.push_back(short_name(family));
   for (int i = 0; i < kOpCount; ++i) {
@@ -87,8 +88,7 @@ Table core_table(const std::optional<NpuTarget>& target) {
 
 Table constraint_table(const std::optional<NpuTarget>& target) {
   Table table{"Limits",
-              "A node that breaks one of them stays on the host, and the summary repeats the label with the value that "
-              "broke it.",
+              "A node that exceeds a limit stays on the host. The summary then shows the label and the value.",
               {"label", "NPUs", "operators", "limit"},
               {}};
   for (const Constraint& constraint : constraints()) {
@@ -103,13 +103,13 @@ Table constraint_table(const std::optional<NpuTarget>& target) {
 }
 
 Table aten_table() {
-  Table table{
-      "PyTorch operators",
-      "Known overloads; in-place (`add_`) and `_copy` forms come with them. `core`: becomes core operators; `host`: "
-      "stays one kernel of "
-      "the stock runtime. An operator that is not listed stays on the host too, if the runtime has a kernel for it.",
-      {"operator", "overloads", "becomes"},
-      {}};
+  Table table{"PyTorch operators",
+              "The known overloads. In-place (`add_`) and `_copy` forms are included.\n\n"
+              "- `core`: becomes core operators.\n"
+              "- `host`: stays one kernel of the stock runtime.\n\n"
+              "An operator that is not listed also stays on the host, if the runtime has a kernel for it.",
+              {"operator", "overloads", "becomes"},
+              {}};
   std::map<std::pair<std::string, bool>, std::vector<std::string>>
       overloads;  // by operator and whether it stays opaque
   for (const AtenOperator& op : aten_operators()) {
@@ -125,8 +125,8 @@ Table aten_table() {
 
 Table rule_table() {
   Table table{"Rewrite rules",
-              "Each under the first step that runs it. A rule meets only nodes of its root operators; a step whose "
-              "roots are absent is skipped.",
+              "Each rule is listed under the first step that runs it. A rule sees only nodes of its root operators.\n"
+              "A step whose roots are absent is skipped.",
               {"step", "rule", "roots"},
               {}};
   std::set<std::string_view> seen;
@@ -176,8 +176,9 @@ Result<std::string> operators(const std::string& name, bool as_markdown) {
   std::string text;
   if (as_markdown)
     text =
-        "# What swoop supports\n\nPrinted by `swoop ops --markdown` from the tables that decide it; `make docs` renews "
-        "it.\n";
+        "# What swoop supports\n\n`swoop ops --markdown` prints this page from the tables that the compiler uses. "
+        "`make docs` "
+        "renews it.\n";
   for (const Table& table : {core_table(target), constraint_table(target), aten_table(), rule_table()})
     text += as_markdown ? markdown(table) : plain(table);
   return text;
@@ -191,9 +192,9 @@ Command ops_command(CLI::App& app) {
     bool markdown = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("ops", "Supported operators and the NPUs' limits, from the tables");
-  command->add_option("-t,--target", flags->target, "one NPU alone (default: U55, U65 and U85 side by side)");
-  command->add_flag("--markdown", flags->markdown, "as docs/SUPPORT.md has it");
+  CLI::App* command = app.add_subcommand("ops", "List the supported operators and the NPUs' limits");
+  command->add_option("-t,--target", flags->target, "one NPU (default: U55, U65 and U85 side by side)");
+  command->add_flag("--markdown", flags->markdown, "print docs/SUPPORT.md");
   return {command, [flags] {
             Result<std::string> text = operators(flags->target, flags->markdown);
             if (!text) return fail(text.error());

@@ -66,8 +66,8 @@ class Observers final : public NpuObserver {
 };
 
 Result<void> check_flags(const RunFlags& flags) {
-  if (!flags.model.empty() && !flags.layers) return error("--model compares layers: give --layers too");
-  if (flags.json && flags.trace) return error("--trace is text: leave out --json");
+  if (!flags.model.empty() && !flags.layers) return error("--model compares layers: add --layers");
+  if (flags.json && flags.trace) return error("--trace prints text: leave out --json");
   return {};
 }
 
@@ -128,23 +128,24 @@ Result<void> run(const RunFlags& flags) {
 Command run_command(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = app.add_subcommand("run", "Run a .pte on this machine, NPU included, bit for bit");
-  command->add_option("program", flags->program, "the .pte file, of this compiler or of ExecuTorch's own")->required();
+  command->add_option("program", flags->program, "the .pte file, from swoop or from ExecuTorch")->required();
   command
       ->add_option("-i,--inputs", flags->inputs,
-                   "an .npz with an array per input; one more axis in front means that many runs")
+                   "an .npz with one array per input; an extra first axis holds several samples")
       ->required();
   command->add_option("-o,--output", flags->output, "the .npz for the outputs (out0, out1, ...)");
-  command->add_option("--dump", flags->dump,
-                      "folder for what crosses each region's border in the last run (region0_in0.npy, ...), with "
-                      "--layers each layer's output too");
-  command->add_flag("--trace", flags->trace, "every NPU command, and what each operation does for which layer");
-  command->add_flag("--layers", flags->layers, "the output of every layer");
+  command->add_option(
+      "--dump", flags->dump,
+      "folder for the inputs and outputs of each NPU region in the last run (region0_in0.npy, ...), and "
+      "with --layers each layer's output");
+  command->add_flag("--trace", flags->trace, "print every NPU command, and each operation with its layer");
+  command->add_flag("--layers", flags->layers, "show the output of every layer");
   command->add_option("--model", flags->model,
-                      "with --layers: the .pt2 that the program was compiled from, whose values are shown beside");
-  command->add_option("--threads", flags->threads, "0: one per core")
+                      "with --layers: the .pt2 that the program was compiled from, to compare each layer with");
+  command->add_option("--threads", flags->threads, "number of threads; 0: one per core")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_flag("--json", flags->json, "the summary as JSON, with --layers the layers too");
+  command->add_flag("--json", flags->json, "print the summary as JSON, with --layers the layers too");
   return {command, [flags] {
             Result<void> done = run(*flags);
             return done ? 0 : fail(done.error());

@@ -141,8 +141,8 @@ class FileChecker {
       TRY_ASSIGN(std::string layer, first_difference(program, inputs));
       TRY(keep_bundle(program, inputs));
       return error(
-          "the finished file computes other numbers than its graph: region{} differs first in layer {}; what "
-          "reproduces it is kept in {}",
+          "the finished file does not compute what its integer graph computes: in region{}, the first layer that "
+          "differs is {}; what reproduces it is kept in {}",
           index, layer, check_.bundle);
     }
     return {};

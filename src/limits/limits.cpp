@@ -318,7 +318,7 @@ Support supports(const Graph& graph, const Node& node, const NpuTarget& target) 
     if (!row.binds(query.facts)) continue;
     std::string broken = row.broken(query);
     if (broken.empty()) continue;
-    return {false, row.label, fmt::format("{}; {} takes: {}", broken, query.facts.name, row.limit_of(query.facts)),
+    return {false, row.label, fmt::format("{}; limit on {}: {}", broken, query.facts.name, row.limit_of(query.facts)),
             row.advice};
   }
   return {};

@@ -93,12 +93,14 @@ std::string to_text(const Summary& s) {
   if (s.accuracy) {
     std::vector<std::string> outputs;
     for (const OutputAccuracy& o : s.accuracy->outputs)
-      outputs.push_back(o.equal ? fmt::format("{:.1f} % equal", 100 * *o.equal)
-                                : fmt::format("SQNR {:.1f} dB (max error {:.3g})", o.sqnr_db, o.max_error));
+      outputs.push_back(o.equal
+                            ? fmt::format("{:.1f} % equal to float", 100 * *o.equal)
+                            : fmt::format("SQNR {:.1f} dB against float (max error {:.3g})", o.sqnr_db, o.max_error));
     std::string exact = !s.accuracy->bit_exact   ? "not run"
-                        : *s.accuracy->bit_exact ? "the file runs bit for bit as computed"
+                        : s.regions.empty()      ? "nothing runs on the NPU"
+                        : *s.accuracy->bit_exact ? "the NPU equals the integer graph bit for bit"
                                                  : "THE FILE DIFFERS";
-    std::string noise = outputs.empty() ? "SQNR not known (no samples)"
+    std::string noise = outputs.empty() ? "SQNR not known (no float model to compare with)"
                                         : fmt::format("{} on {} sample{}", fmt::join(outputs, ", "),
                                                       s.accuracy->samples, s.accuracy->samples == 1 ? "" : "s");
     line("accuracy", fmt::format("{}; {}", noise, exact));
