@@ -109,7 +109,7 @@ TEST(Limits, refuse_what_is_beyond_and_say_why) {
 
 TEST(Limits, name_the_core_and_its_number) {
   EXPECT_EQ(support_of(kCases[6], kCases[6].refused, *parse_target("ethos-u65-512")).reason,
-            "stride 4; Ethos-U65 takes: stride at most 3");
+            "stride 4; limit on Ethos-U65: stride at most 3");
 }
 
 }  // namespace
