@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "clean/clean.h"
+#include "clean/floats.h"
 
 namespace swoop {
 
@@ -54,34 +55,6 @@ bool merge_clamps(Rewriter& rw, Node& n) {
   return true;
 }
 
-// y = gain * x + offset per channel, from the constants of a batch norm.
-struct Affine {
-  std::vector<float> gain;
-  std::vector<float> offset;
-};
-
-std::optional<Affine> batch_norm_affine(Rewriter& rw, const Node& n) {
-  for (size_t i = 1; i < 5; ++i)
-    if (n.inputs[i] != kNone && !rw.value(n.inputs[i]).constant) return std::nullopt;
-  const Value& mean = rw.value(n.inputs[3]);
-  const Value& var = rw.value(n.inputs[4]);
-  double eps = n.real(Key::Eps);
-  Affine affine;
-  for (int64_t c = 0; c < element_count(mean.type.shape); ++c) {
-    double weight = n.inputs[1] == kNone ? 1.0 : real_at(rw.value(n.inputs[1]), c);
-    double bias = n.inputs[2] == kNone ? 0.0 : real_at(rw.value(n.inputs[2]), c);
-    double gain = weight / std::sqrt(real_at(var, c) + eps);
-    affine.gain.push_back(static_cast<float>(gain));
-    affine.offset.push_back(static_cast<float>(bias - real_at(mean, c) * gain));
-  }
-  return affine;
-}
-
-ValueId float_constant(Rewriter& rw, Shape shape, std::span<const float> values, std::string_view name) {
-  Bytes bytes = std::as_bytes(values);
-  return rw.constant({DType::F32, std::move(shape), {}}, Buffer(bytes.begin(), bytes.end()), name);
-}
-
 // batch_norm(conv(x, w, b))  ->  conv(x, w * gain, b * gain + offset), for conv, transposed conv and linear
 bool fold_batch_norm(Rewriter& rw, Node& n) {
   Node* op = rw.graph().producer(n.inputs[0]);
@@ -90,12 +63,14 @@ bool fold_batch_norm(Rewriter& rw, Node& n) {
   if (op->op == Op::Linear && rw.type(n.inputs[0]).rank() != 2) return false;  // its channels would not be axis 1
   if (rw.type(n.inputs[0]).quantized() || !rw.value(op->inputs[1]).constant) return false;
   if (op->inputs[2] != kNone && !rw.value(op->inputs[2]).constant) return false;
-  std::optional<Affine> affine = batch_norm_affine(rw, n);
+  std::optional<Affine> affine = batch_norm_affine(rw.graph(), n);
   if (!affine) return false;
+  std::vector<float> gain(affine->gain.begin(), affine->gain.end());
+  std::vector<float> bias(affine->offset.begin(), affine->offset.end());
 
   const Value& weight = rw.value(op->inputs[1]);
   Tensor scaled = to_tensor(weight);
-  auto channels = static_cast<int64_t>(affine->gain.size());
+  auto channels = static_cast<int64_t>(gain.size());
   int64_t groups = op->integer(Key::Groups, 1);
   int64_t inner = element_count(weight.type.shape) / weight.type.shape[0];  // elements per index of axis 0
   auto values = scaled.as<float>();
@@ -107,13 +82,12 @@ bool fold_batch_norm(Rewriter& rw, Node& n) {
       int64_t group = (i / inner) / (weight.type.shape[0] / groups);
       channel = group * per_group + (i % inner) / kernel;
     }
-    values[static_cast<size_t>(i)] *= affine->gain[static_cast<size_t>(channel)];
+    values[static_cast<size_t>(i)] *= gain[static_cast<size_t>(channel)];
   }
-  std::vector<float> bias(affine->offset);
   if (op->inputs[2] != kNone)
     for (int64_t c = 0; c < channels; ++c)
       bias[static_cast<size_t>(c)] +=
-          static_cast<float>(real_at(rw.value(op->inputs[2]), c)) * affine->gain[static_cast<size_t>(c)];
+          static_cast<float>(real_at(rw.value(op->inputs[2]), c)) * gain[static_cast<size_t>(c)];
 
   ValueId new_weight = float_constant(rw, weight.type.shape, values, weight.name);
   ValueId new_bias = float_constant(rw, {channels}, bias, fmt::format("{}_bias", weight.name));

@@ -242,20 +242,10 @@ bool expand_variance(Rewriter& rw, Node& n) {
 
 // batch_norm(x) that nothing could take in  ->  a depthwise 1x1 convolution
 bool expand_batch_norm(Rewriter& rw, Node& n) {
-  if (!computes_on_codes(rw, n)) return false;
-  for (size_t i = 1; i < n.inputs.size(); ++i)
-    if (!constant_or_none(rw, n.inputs[i])) return false;
+  std::optional<Affine> affine = batch_norm_affine(rw.graph(), n);
+  if (!computes_on_codes(rw, n) || !affine) return false;
   const Type out = rw.type(n.outputs[0]);
-  int64_t channels = out.shape[1];
-  std::vector<double> gain = reals(rw, n.inputs[1], channels, 1.0);
-  std::vector<double> offset = reals(rw, n.inputs[2], channels, 0.0);
-  std::vector<double> mean = reals(rw, n.inputs[3], channels, 0.0);
-  std::vector<double> variance = reals(rw, n.inputs[4], channels, 1.0);
-  for (size_t c = 0; c < gain.size(); ++c) {
-    gain[c] /= std::sqrt(variance[c] + n.real(Key::Eps));
-    offset[c] -= mean[c] * gain[c];
-  }
-  rw.replace(n, scale_axis_1(rw, n.inputs[0], gain, offset, out, clamp_of(n)));
+  rw.replace(n, scale_axis_1(rw, n.inputs[0], affine->gain, affine->offset, out, clamp_of(n)));
   return true;
 }
 

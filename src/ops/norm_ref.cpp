@@ -102,20 +102,28 @@ Result<void> group_norm(const Node& node, const Tensor& x, const float* w, const
   return {};
 }
 
+// `parameter(i, c, absent)` is element c of the batch norm's operand i, or `absent` where that is left out.
+template <typename Parameter>
+Affine affine_of(const Node& node, int64_t channels, Parameter parameter) {
+  double eps = real_or(node, Key::Eps, 0);
+  Affine affine;
+  for (int64_t c = 0; c < channels; ++c) {
+    double gain = parameter(1, c, 1.0) / std::sqrt(parameter(4, c, 1.0) + eps);
+    affine.gain.push_back(gain);
+    affine.offset.push_back(parameter(2, c, 0.0) - parameter(3, c, 0.0) * gain);
+  }
+  return affine;
+}
+
 Result<void> batch_norm(const Node& node, const Tensor& x, std::span<const Tensor* const> in, Tensor& out) {
   int64_t count = element_count(x.shape);
   if (count == 0) return {};
   int64_t channels = x.shape[1];
-  const float *w = floats_or_null(in, 1), *b = floats_or_null(in, 2), *mean = floats_or_null(in, 3),
-              *var = floats_or_null(in, 4);
-  std::vector<float> gain(static_cast<size_t>(channels)), shift(gain.size());
-  for (int64_t c = 0; c < channels; ++c) {
-    double inverse = 1.0 / std::sqrt(static_cast<double>(var[c]) + real_or(node, Key::Eps, 0));
-    double weight = w ? static_cast<double>(w[c]) * inverse : inverse;
-    gain[static_cast<size_t>(c)] = static_cast<float>(weight);
-    shift[static_cast<size_t>(c)] =
-        static_cast<float>((b ? static_cast<double>(b[c]) : 0.0) - static_cast<double>(mean[c]) * weight);
-  }
+  Affine affine = affine_of(node, channels, [&](size_t i, int64_t c, double absent) {
+    return in[i] ? static_cast<double>(in[i]->as<float>()[static_cast<size_t>(c)]) : absent;
+  });
+  std::vector<float> gain(affine.gain.begin(), affine.gain.end());
+  std::vector<float> shift(affine.offset.begin(), affine.offset.end());
   out.data = x.data;
   int64_t planes = x.shape[0] * channels;
   scale_and_shift(out.as<float>().data(), planes, count / planes, gain.data(), shift.data(), channels);
@@ -212,6 +220,14 @@ Result<void> ref_layer_norm(const Node& node, std::span<const Tensor* const> in,
 Result<void> ref_group_norm(const Node& node, std::span<const Tensor* const> in, std::span<Tensor> out) {
   return in_either_layout(node, *in[0], out[0], [&](const Tensor& x, Tensor& y) {
     return group_norm(node, x, floats_or_null(in, 1), floats_or_null(in, 2), y);
+  });
+}
+
+std::optional<Affine> batch_norm_affine(const Graph& graph, const Node& node) {
+  for (size_t i = 1; i < node.inputs.size(); ++i)
+    if (has_input(node, i) && !graph.value(node.inputs[i]).constant) return std::nullopt;
+  return affine_of(node, graph.type(node.inputs[3]).shape[0], [&](size_t i, int64_t c, double absent) {
+    return has_input(node, i) ? real_at(graph.value(node.inputs[i]), c) : absent;
   });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -127,6 +128,14 @@ double real_at(const Value& constant, int64_t index);  // one element of a const
 // in float and quantizes. Null: not foldable.
 ValueId quantize_constant(Graph& graph, ValueId constant, const Type& type);
 std::optional<ValueId> fold(Graph& graph, const Node& node);
+
+// What a batch norm computes: y = gain * x + offset, per channel.
+struct Affine {
+  std::vector<double> gain;
+  std::vector<double> offset;
+};
+// Null when one of its parameters is not a constant.
+std::optional<Affine> batch_norm_affine(const Graph& graph, const Node& node);
 
 // q = clamp(round_half_even(x * (1 / scale)) + zero_point), as torch's quantize_per_tensor does it in float32.
 int64_t quantize_value(float x, double scale, int64_t zero_point, int64_t qmin, int64_t qmax);

@@ -26,20 +26,13 @@ ValueId make_constant(Rewriter& rw, Shape shape, std::span<const float> values, 
 // batch_norm(x) that found no layer to fold into  ->  depthwise 1x1 conv: one rounding, and one multiplication per
 // element
 bool batch_norm_to_conv(Rewriter& rw, Node& n) {
-  if (!plain_floats(rw, n)) return false;
-  for (size_t i = 1; i < 5; ++i)
-    if (n.inputs[i] != kNone && !float_constant(rw, n.inputs[i])) return false;
   const Shape shape = rw.type(n.inputs[0]).shape;
-  if (shape.size() < 2 || shape.size() > 5) return false;
+  if (!plain_floats(rw, n) || shape.size() > 5) return false;
+  std::optional<Affine> affine = batch_norm_affine(rw.graph(), n);
+  if (!affine) return false;
+  std::vector<float> gain(affine->gain.begin(), affine->gain.end());
+  std::vector<float> offset(affine->offset.begin(), affine->offset.end());
   int64_t channels = shape[1];
-  std::vector<float> gain, offset;
-  for (int64_t c = 0; c < channels; ++c) {
-    double weight = n.inputs[1] == kNone ? 1.0 : real_at(rw.value(n.inputs[1]), c);
-    double bias = n.inputs[2] == kNone ? 0.0 : real_at(rw.value(n.inputs[2]), c);
-    double scale = weight / std::sqrt(real_at(rw.value(n.inputs[4]), c) + n.real(Key::Eps, 0.0));
-    gain.push_back(static_cast<float>(scale));
-    offset.push_back(static_cast<float>(bias - real_at(rw.value(n.inputs[3]), c) * scale));
-  }
   size_t spatial = std::max<size_t>(1, shape.size() - 2);
   ValueId x = n.inputs[0];
   if (shape.size() == 2) x = rw.make(Op::Reshape, {x}, {{Key::Shape, Ints{shape[0], channels, 1}}});
