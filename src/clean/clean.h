@@ -19,6 +19,9 @@ std::span<const Rule> carry_rules();
 // Folding into weights and producers: batch norm, clamps, scalar arithmetic.
 std::span<const Rule> fold_rules();
 
+// Before ranges are measured: forms that quantize better or that later rooms have an integer form for.
+std::span<const Rule> prepare_rules();
+
 // Merging and dropping of data movement.
 std::span<const Rule> movement_rules();
 

@@ -57,6 +57,10 @@ Result<double> cycles_of(const Graph& quantized, const Pipeline& pipeline) {
   return cycles;
 }
 
+bool will_quantize(const Graph& graph, const Pipeline& pipeline) {
+  return !pipeline.options.samples.empty() && needs_quantization(graph);
+}
+
 Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   const CompileOptions& options = pipeline.options;
   if (options.samples.empty()) {
@@ -68,7 +72,7 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
         options.model, expected_arrays(graph));
   }
   TRY_ASSIGN(pipeline.samples, load_samples(options.samples, graph, options.sample_options));
-  if (!needs_quantization(graph)) return {};
+  if (!will_quantize(graph, pipeline)) return {};
   pipeline.reference = clone(graph);
   QuantizeOptions quantize_options = options.quantize;
   quantize_options.shift_resizes = pipeline.target.facts().resize_only_shifts;
@@ -100,7 +104,9 @@ std::span<const Step> pipeline_steps() {
       // After types: every result has the type that its own quantize node asks for.
       {"carry", "clean", Repeat::Fixpoint, tables({carry_rules(), qdq_rules(), fold_rules(), movement_rules()}),
        nullptr},
-      // After clean: ranges are those of the folded weights.
+      // After types: what came quantized has its types, and a model that is quantized throughout stays as it came.
+      {"prepare", "clean", Repeat::Fixpoint, tables({fold_rules(), prepare_rules()}), nullptr, will_quantize},
+      // After prepare: ranges are those of the folded weights.
       {"quantize", "quantize", Repeat::Once, {}, choose_types},
       // Before anything moves across the border.
       {"ports", "legalize", Repeat::Once, {}, choose_ports},
@@ -126,7 +132,9 @@ Result<void> run_pipeline(Graph& graph, Pipeline& pipeline,
     set_check_context(std::string(step.name));
     Timer timer;
     StepStats stats;
-    if (step.whole) {
+    if (step.applies && !step.applies(graph, pipeline)) {
+      stats.skipped = true;
+    } else if (step.whole) {
       TRY(step.whole(graph, pipeline));
     } else {
       stats = rewrite(graph, step.rules, step.repeat, &pipeline.target);

@@ -32,7 +32,8 @@ struct Step {
   std::string_view stage;  // of the time table
   Repeat repeat = Repeat::Fixpoint;
   std::vector<Rule> rules;
-  Result<void> (*whole)(Graph&, Pipeline&) = nullptr;  // in place of rules
+  Result<void> (*whole)(Graph&, Pipeline&) = nullptr;        // in place of rules
+  bool (*applies)(const Graph&, const Pipeline&) = nullptr;  // absent: always
 };
 
 std::span<const Step> pipeline_steps();

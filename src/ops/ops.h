@@ -137,6 +137,9 @@ struct Affine {
 // Null when one of its parameters is not a constant.
 std::optional<Affine> batch_norm_affine(const Graph& graph, const Node& node);
 
+// A score below this is masked, not computed: masks are -inf, the lowest float, -1e9 or -1e4.
+constexpr float kMaskedBelow = -500.0f;
+
 // q = clamp(round_half_even(x * (1 / scale)) + zero_point), as torch's quantize_per_tensor does it in float32.
 int64_t quantize_value(float x, double scale, int64_t zero_point, int64_t qmin, int64_t qmax);
 

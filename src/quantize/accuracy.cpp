@@ -25,31 +25,12 @@ struct Pass {
 
 void keep(void* context, ValueId id, const Tensor& tensor) { static_cast<Pass*>(context)->values[id] = tensor; }
 
-// The value of the float graph that one of the quantized graph stands for: the same id, the same origin where the
-// quantizer rewrote a node, or what a border node was made of.
-class FloatValues {
- public:
-  FloatValues(const Graph& reference, const Graph& quantized) : reference_(reference), quantized_(quantized) {
-    for (ValueId id = 0; id < reference.value_slots(); ++id)
-      if (const auto& origin = reference.value(id).origin; origin && origin->moves.empty()) by_name_[origin->name] = id;
-  }
-
-  ValueId of(ValueId id) const {
-    while (id >= reference_.value_slots()) {
-      if (const auto& origin = quantized_.value(id).origin; origin && origin->moves.empty())
-        if (auto same = by_name_.find(origin->name); same != by_name_.end()) return same->second;
-      const Node* producer = quantized_.producer(id);
-      if (!producer || producer->inputs.empty()) return kNone;
-      id = producer->inputs[0];
-    }
-    return id;
-  }
-
- private:
-  const Graph& reference_;
-  const Graph& quantized_;
-  std::map<std::string, ValueId, std::less<>> by_name_;
-};
+// The value of the float graph that one of the quantized graph stands for: the same id, or what a border node was made
+// of.
+ValueId float_value(const Graph& reference, const Graph& quantized, ValueId id) {
+  while (id >= reference.value_slots()) id = quantized.producer(id)->inputs[0];
+  return id;
+}
 
 }  // namespace
 
@@ -88,7 +69,6 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
   AccuracyReport report;
   report.samples = samples.inputs.size();
   report.uncalibrated = samples.random;
-  const FloatValues float_values(reference, quantized);
   std::map<NodeId, Layer> layers;
   std::vector<Noise> outputs(reference.outputs().size());
   std::vector<Tensor> previous, previous_quantized;
@@ -107,8 +87,8 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
     for (NodeId id : quantized.order()) {
       const Node& node = quantized.node(id);
       if (node.outputs.size() != 1 || !quantized.type(node.outputs[0]).quantized()) continue;
-      ValueId wanted = float_values.of(node.outputs[0]);
-      if (wanted == kNone || exact.values[wanted].data.empty() || info(node.op).traits.movement) continue;
+      ValueId wanted = float_value(reference, quantized, node.outputs[0]);
+      if (exact.values[wanted].data.empty() || info(node.op).traits.movement) continue;
       Layer& layer = layers[id];
       const Tensor& right = exact.values[wanted];
       layer.total.add(right, rounded.values[node.outputs[0]]);
@@ -129,8 +109,8 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
         } else if (quantized.value(input).constant) {
           operands.push_back(&constants.emplace_back(to_tensor(quantized.value(input))));
         } else {
-          ValueId from = float_values.of(input);
-          complete &= from != kNone && exact.values[from].shape == quantized.type(input).shape;
+          ValueId from = float_value(reference, quantized, input);
+          complete &= exact.values[from].shape == quantized.type(input).shape;
           operands.push_back(complete ? &exact.values[from] : nullptr);
         }
       }

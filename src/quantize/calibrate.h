@@ -23,9 +23,6 @@ Result<Measured> calibrate(const Graph& graph, const Samples& samples);
 // The value whose elements `id` consists of: back through data movement.
 ValueId origin(const Graph& graph, ValueId id);
 
-// A score below this is masked, not computed: masks are -inf, the lowest float, -1e9 or -1e4.
-constexpr float kMaskedBelow = -500.0f;
-
 // Sums with (or choices of) a mask constant that softmax sees next, by value id. Their masked elements must not make
 // their range.
 std::vector<bool> masked_scores(const Graph& graph);

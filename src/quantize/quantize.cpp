@@ -4,7 +4,6 @@
 
 #include "quantize/assign.h"
 #include "quantize/equalize.h"
-#include "quantize/prepare.h"
 #include "quantize/search.h"
 #include "support/timer.h"
 
@@ -28,7 +27,6 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   report.samples = samples.inputs.size();
   report.uncalibrated = samples.random;
   report.method = options.method;
-  rewrite(graph, prepare_rules(), Repeat::Fixpoint);
   Timer timer;
   TRY_ASSIGN(Measured measured, calibrate(graph, samples));
   report.calibrate_seconds = timer.seconds();

@@ -1,26 +1,20 @@
-#include "quantize/prepare.h"
-
 #include <algorithm>
 #include <cmath>
 
-#include "quantize/calibrate.h"
+#include "clean/clean.h"
+#include "clean/floats.h"
 
 namespace swoop {
 
 namespace {
-
-bool float_constant(const Rewriter& rw, ValueId id) {
-  return id != kNone && rw.value(id).constant && is_float(rw.type(id).dtype) && !rw.type(id).quantized();
-}
 
 bool plain_floats(const Rewriter& rw, const Node& n) {
   const Type& type = rw.type(n.outputs[0]);
   return is_float(type.dtype) && !type.quantized();
 }
 
-ValueId make_constant(Rewriter& rw, Shape shape, std::span<const float> values, std::string_view name) {
-  Bytes bytes = std::as_bytes(values);
-  return rw.constant({DType::F32, std::move(shape), {}}, Buffer(bytes.begin(), bytes.end()), name);
+bool is_float_constant(const Rewriter& rw, ValueId id) {
+  return id != kNone && rw.value(id).constant && is_float(rw.type(id).dtype) && !rw.type(id).quantized();
 }
 
 // batch_norm(x) that found no layer to fold into  ->  depthwise 1x1 conv: one rounding, and one multiplication per
@@ -42,42 +36,31 @@ bool batch_norm_to_conv(Rewriter& rw, Node& n) {
               {Key::Padding, Ints(2 * spatial, 0)},
               {Key::Dilation, Ints(spatial, 1)},
               {Key::Groups, channels}};
-  ValueId result = rw.make(
-      Op::Conv,
-      {x, make_constant(rw, kernel, gain, n.name + "_gain"), make_constant(rw, {channels}, offset, n.name + "_offset")},
-      attrs);
+  ValueId result = rw.make(Op::Conv,
+                           {x, float_constant(rw, kernel, gain, n.name + "_gain"),
+                            float_constant(rw, {channels}, offset, n.name + "_offset")},
+                           attrs);
   if (shape.size() == 2) result = rw.make(Op::Reshape, {result}, {{Key::Shape, Ints(shape)}});
   rw.replace(n, result);
   return true;
 }
 
-// clamp(conv(x))  ->  conv(x) with act_min, act_max, for convs that batch_norm_to_conv made
-bool fuse_clamp_into_conv(Rewriter& rw, Node& n) {
-  Node* conv = rw.producer(n, 0, Op::Conv);
-  if (!conv || !plain_floats(rw, n) || !rw.used_once(n.inputs[0]) || conv->has(Key::ActMin) || conv->has(Key::ActMax))
-    return false;
-  if (n.has(Key::Min)) rw.set_attr(*conv, Key::ActMin, n.real(Key::Min));
-  if (n.has(Key::Max)) rw.set_attr(*conv, Key::ActMax, n.real(Key::Max));
-  rw.replace(n, conv->outputs[0]);
-  return true;
-}
-
 // div(x, constant)  ->  mul(x, 1 / constant)
 bool divide_by_multiplying(Rewriter& rw, Node& n) {
-  if (!plain_floats(rw, n) || n.has(Key::Mode) || !float_constant(rw, n.inputs[1])) return false;
+  if (!plain_floats(rw, n) || n.has(Key::Mode) || !is_float_constant(rw, n.inputs[1])) return false;
   Tensor divisor = to_tensor(rw.value(n.inputs[1]));
   for (float& x : divisor.as<float>()) {
     x = 1.0f / x;
     if (!std::isfinite(x)) return false;
   }
-  ValueId inverse = make_constant(rw, divisor.shape, divisor.as<float>(), rw.value(n.inputs[1]).name + "_inverse");
+  ValueId inverse = float_constant(rw, divisor.shape, divisor.as<float>(), rw.value(n.inputs[1]).name + "_inverse");
   rw.replace(n, rw.make(Op::Mul, {n.inputs[0], inverse}, n.attrs, rw.type(n.outputs[0])));
   return true;
 }
 
 // matmul(x, constant matrix)  ->  linear(x, transposed constant): weights get a scale per output channel
 bool matmul_to_linear(Rewriter& rw, Node& n) {
-  if (!plain_floats(rw, n) || !float_constant(rw, n.inputs[1]) || rw.value(n.inputs[0]).constant) return false;
+  if (!plain_floats(rw, n) || !is_float_constant(rw, n.inputs[1]) || rw.value(n.inputs[0]).constant) return false;
   const Shape& shape = rw.type(n.inputs[1]).shape;
   if (shape.size() != 2) return false;
   Tensor matrix = to_tensor(rw.value(n.inputs[1]));
@@ -87,14 +70,14 @@ bool matmul_to_linear(Rewriter& rw, Node& n) {
   auto columns = static_cast<size_t>(shape[1]);
   for (size_t r = 0; r < rows; ++r)
     for (size_t c = 0; c < columns; ++c) turned[c * rows + r] = from[r * columns + c];
-  ValueId weight = make_constant(rw, {shape[1], shape[0]}, turned, rw.value(n.inputs[1]).name + "_t");
+  ValueId weight = float_constant(rw, {shape[1], shape[0]}, turned, rw.value(n.inputs[1]).name + "_t");
   rw.replace(n, rw.make(Op::Linear, {n.inputs[0], weight, kNone}, n.attrs, rw.type(n.outputs[0])));
   return true;
 }
 
 // attention with a mask of 0 and minus infinity (or a number meant as such)  ->  with a boolean mask
 bool mask_to_booleans(Rewriter& rw, Node& n) {
-  if (!plain_floats(rw, n) || n.inputs.size() < 4 || !float_constant(rw, n.inputs[3])) return false;
+  if (!plain_floats(rw, n) || n.inputs.size() < 4 || !is_float_constant(rw, n.inputs[3])) return false;
   Tensor mask = to_tensor(rw.value(n.inputs[3]));
   Buffer allowed;
   for (float x : mask.as<float>()) {
@@ -108,7 +91,6 @@ bool mask_to_booleans(Rewriter& rw, Node& n) {
 
 const Rule kPrepareRules[] = {
     {"batch-norm-to-conv", {Op::BatchNorm}, batch_norm_to_conv},
-    {"fuse-clamp-into-conv", {Op::Clamp}, fuse_clamp_into_conv},
     {"divide-by-multiplying", {Op::Div}, divide_by_multiplying},
     {"matmul-to-linear", {Op::MatMul}, matmul_to_linear},
     {"mask-to-booleans", {Op::Attention}, mask_to_booleans},
