@@ -38,10 +38,14 @@ std::string raised_text(const QuantizeReport& report) {
   std::vector<std::string> names;
   for (const RaisedLayer& layer : report.raised) names.push_back(layer.name);
   double reached = report.sqnr_db.value_or(0);
-  return fmt::format("--min-sqnr {:.1f} dB {}: {:.1f} dB with {} layer{} moved to int16{}{}; {:.0f} -> {:.0f} cycles",
-                     *report.wanted_sqnr, reached >= *report.wanted_sqnr ? "is met" : "cannot be met", reached,
-                     names.size(), names.size() == 1 ? "" : "s", names.empty() ? "" : ": ", fmt::join(names, ", "),
-                     report.cost_before, report.cost_after);
+  std::string text =
+      fmt::format("--min-sqnr {:.1f} dB {}: {:.1f} dB with {} layer{} moved to int16{}{}; {:.0f} -> {:.0f} cycles",
+                  *report.wanted_sqnr, reached >= *report.wanted_sqnr ? "is met" : "cannot be met", reached,
+                  names.size(), names.size() == 1 ? "" : "s", names.empty() ? "" : ": ", fmt::join(names, ", "),
+                  report.cost_before, report.cost_after);
+  for (const UnpricedLayer& layer : report.unpriced)
+    text += fmt::format("; {} was left at int8: {}", layer.name, layer.reason);
+  return text;
 }
 
 struct CompiledRegion {
@@ -76,8 +80,9 @@ class Compile {
     if (options_.stop_after == kImport) return stopped(print(graph, {false, true}));
 
     progress_.stage("rewriting the graph");
-    TRY(run_pipeline(graph, pipeline_,
-                     [&](size_t number, std::string_view step) { return dump_graph(graph, number, step); }));
+    std::string_view last = options_.stop_after == kLower ? std::string_view() : options_.stop_after;
+    TRY(run_steps(graph, pipeline_, {}, last,
+                  [&](size_t number, std::string_view step) { return dump_graph(graph, number, step); }));
     result_.summary.milliseconds.insert(result_.summary.milliseconds.end(), pipeline_.milliseconds.begin(),
                                         pipeline_.milliseconds.end());
     result_.stats = stats_text(pipeline_.stats);
@@ -324,12 +329,11 @@ Result<Graph> read_model(const std::string& path) {
 Result<CompileResult> compile(const CompileOptions& options) { return Compile(options).run(); }
 
 Result<std::string> accuracy(const CompileOptions& options) {
-  CompileOptions quiet = options;
-  quiet.stop_after = "quantize";
-  Pipeline pipeline{.options = quiet};
+  Pipeline pipeline{.options = options};
   TRY_ASSIGN(pipeline.target, parse_target(options.target));
+  TRY(check_npu_options(pipeline.target, options.npu));
   TRY_ASSIGN(Graph graph, read_model(options.model));
-  TRY(run_pipeline(graph, pipeline, [](size_t, std::string_view) { return Result<void>(); }));
+  TRY(run_steps(graph, pipeline, {}, "quantize"));
   if (!pipeline.reference)
     return error("{} is already quantized; give the float model, which its layers are compared with", options.model);
   TRY_ASSIGN(AccuracyReport report, measure_accuracy(*pipeline.reference, graph, *pipeline.samples));

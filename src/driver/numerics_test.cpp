@@ -71,10 +71,10 @@ Errors run(const std::string& text, const std::string& target_name, double devia
   Result<Graph> reference = parse(text), graph = parse(text);
   if (!reference) ADD_FAILURE() << reference.error().message;
   if (!reference) return errors;
-  NpuTarget target = *parse_target(target_name);
-  for (const Step& step : pipeline_steps())
-    if (step.stage == "legalize" && !step.whole) rewrite(*graph, step.rules, step.repeat, &target);
-  Partition parts = partition(*graph, target);
+  CompileOptions options;
+  Pipeline pipeline{.options = options, .target = *parse_target(target_name)};
+  if (Result<void> ran = run_steps(*graph, pipeline, "ports", "partition"); !ran) ADD_FAILURE() << ran.error().message;
+  const Partition& parts = pipeline.partition;
   for (const HostReason& host : parts.host) ADD_FAILURE() << host.op << " stays on the host: " << host.reason;
   if (parts.regions.size() != 1 || !parts.host.empty()) return errors;
   const Graph& region = *parts.regions[0];

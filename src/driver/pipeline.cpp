@@ -1,11 +1,10 @@
 #include "driver/pipeline.h"
 
-#include <limits>
+#include <algorithm>
 
 #include "clean/clean.h"
+#include "driver/cost.h"
 #include "legalize/legalize.h"
-#include "lower/lower.h"
-#include "npu/npu.h"
 #include "support/check.h"
 #include "support/timer.h"
 
@@ -18,8 +17,6 @@ std::vector<Rule> tables(std::initializer_list<std::span<const Rule>> parts) {
   for (std::span<const Rule> part : parts) all.insert(all.end(), part.begin(), part.end());
   return all;
 }
-
-Result<void> choose_types(Graph& graph, Pipeline& pipeline);
 
 bool has_quantized_values(const Graph& graph) {
   for (NodeId id = graph.first(); id != kNone; id = graph.node(id).next)
@@ -36,25 +33,6 @@ std::string expected_arrays(const Graph& graph) {
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", graph.value(graph.inputs()[i]).name,
                           to_text(graph.type(graph.inputs()[i])));
   return text;
-}
-
-// What a quantized graph costs, in NPU cycles: the steps behind `quantize` on a copy of it, and the estimate of the
-// code.
-Result<double> cycles_of(const Graph& quantized, const Pipeline& pipeline) {
-  Graph graph = clone(quantized);
-  bool behind = false;
-  for (const Step& step : pipeline_steps()) {
-    if (behind && !step.whole) rewrite(graph, step.rules, step.repeat, &pipeline.target);
-    behind |= step.whole == choose_types;
-  }
-  double cycles = 0;
-  Partition parts = partition(graph, pipeline.target);
-  for (const auto& region : parts.regions) {
-    TRY_ASSIGN(tosa::Program program, lower(*region));
-    TRY_ASSIGN(NpuProgram code, compile_npu(tosa::write(program), pipeline.target, pipeline.options.npu, region->name));
-    if (code.estimates) cycles += static_cast<double>(code.estimates->total_cycles);
-  }
-  return cycles;
 }
 
 bool will_quantize(const Graph& graph, const Pipeline& pipeline) {
@@ -76,10 +54,7 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   pipeline.reference = clone(graph);
   QuantizeOptions quantize_options = options.quantize;
   quantize_options.shift_resizes = pipeline.target.facts().resize_only_shifts;
-  quantize_options.cost = [&](const Graph& quantized) {
-    Result<double> cycles = cycles_of(quantized, pipeline);
-    return cycles ? *cycles : std::numeric_limits<double>::infinity();
-  };
+  quantize_options.cost = [&](const Graph& quantized) { return npu_cost(quantized, pipeline); };
   TRY_ASSIGN(pipeline.quantized, quantize(graph, *pipeline.samples, quantize_options));
   return {};
 }
@@ -125,30 +100,46 @@ std::span<const Step> pipeline_steps() {
   return kPipeline;
 }
 
-Result<void> run_pipeline(Graph& graph, Pipeline& pipeline,
-                          const std::function<Result<void>(size_t, std::string_view)>& after) {
-  size_t number = 0;
-  for (const Step& step : pipeline_steps()) {
-    set_check_context(std::string(step.name));
-    Timer timer;
-    StepStats stats;
-    if (step.applies && !step.applies(graph, pipeline)) {
-      stats.skipped = true;
-    } else if (step.whole) {
-      TRY(step.whole(graph, pipeline));
-    } else {
-      stats = rewrite(graph, step.rules, step.repeat, &pipeline.target);
-    }
-    stats.name = step.name;
-    stats.microseconds = timer.microseconds();
-    if (pipeline.milliseconds.empty() || pipeline.milliseconds.back().first != step.stage)
-      pipeline.milliseconds.emplace_back(step.stage, 0.0);
-    pipeline.milliseconds.back().second += timer.milliseconds();
-    pipeline.stats.push_back(std::move(stats));
-    if (std::optional<std::string> fault = verify(graph))
-      CHECK(false, "the graph is broken after step {}: {}", step.name, *fault);
-    TRY(after(++number, step.name));
-    if (pipeline.options.stop_after == step.name) return {};
+namespace {
+
+// One step, with what it counted and took.
+Result<void> run_step(const Step& step, Graph& graph, Pipeline& pipeline) {
+  set_check_context(std::string(step.name));
+  Timer timer;
+  StepStats stats;
+  if (step.applies && !step.applies(graph, pipeline)) {
+    stats.skipped = true;
+  } else if (step.whole) {
+    TRY(step.whole(graph, pipeline));
+  } else {
+    stats = rewrite(graph, step.rules, step.repeat, &pipeline.target);
+  }
+  stats.name = step.name;
+  stats.microseconds = timer.microseconds();
+  if (pipeline.milliseconds.empty() || pipeline.milliseconds.back().first != step.stage)
+    pipeline.milliseconds.emplace_back(step.stage, 0.0);
+  pipeline.milliseconds.back().second += timer.milliseconds();
+  pipeline.stats.push_back(std::move(stats));
+  if (std::optional<std::string> fault = verify(graph))
+    CHECK(false, "the graph is broken after step {}: {}", step.name, *fault);
+  return {};
+}
+
+}  // namespace
+
+Result<void> run_steps(Graph& graph, Pipeline& pipeline, std::string_view from, std::string_view to,
+                       const AfterStep& after) {
+  std::span<const Step> steps = pipeline_steps();
+  auto number_of = [&](std::string_view name) {
+    auto found = std::find_if(steps.begin(), steps.end(), [&](const Step& step) { return step.name == name; });
+    CHECK(found != steps.end(), "there is no step {}", name);
+    return static_cast<size_t>(found - steps.begin());
+  };
+  size_t first = from.empty() ? 0 : number_of(from);
+  size_t last = to.empty() ? steps.size() - 1 : number_of(to);
+  for (size_t i = first; i <= last; ++i) {
+    TRY(run_step(steps[i], graph, pipeline));
+    if (after) TRY(after(i + 1, steps[i].name));
   }
   return {};
 }

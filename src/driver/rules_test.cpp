@@ -7,9 +7,9 @@
 //         return %y
 //   out:  return %x
 //
-// Steps are those of the pipeline; a rule's name runs that rule alone, to its fixpoint. The whole output is compared.
-// UPDATE_GOLDENS=1 rewrites the files. A rule without a case that fires, or without one that must not, is a
-// failure of its own.
+// Steps are those of the pipeline; a rule's name runs that rule alone, to its fixpoint. The whole output is compared,
+// and where nothing fired it must be the input. UPDATE_GOLDENS=1 rewrites the files. A rule without a case that fires,
+// or without one that must not, is a failure of its own.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,14 +85,17 @@ std::string written(const std::vector<Case>& cases) {
   return text;
 }
 
-// The rules of a step, or one rule by its name.
-std::pair<std::vector<Rule>, Repeat> rules_named(const std::string& name) {
-  for (const Step& step : pipeline_steps())
-    if (step.name == name) return {step.rules, step.repeat};
+bool is_step(std::string_view name) {
+  std::span<const Step> steps = pipeline_steps();
+  return std::any_of(steps.begin(), steps.end(), [&](const Step& step) { return step.name == name; });
+}
+
+// A rule by its name, and how its step repeats it.
+std::optional<std::pair<Rule, Repeat>> rule_named(std::string_view name) {
   for (const Step& step : pipeline_steps())
     for (const Rule& rule : step.rules)
-      if (rule.name == name) return {{rule}, step.repeat};
-  return {{}, Repeat::Once};
+      if (rule.name == name) return std::pair{rule, step.repeat};
+  return std::nullopt;
 }
 
 std::map<std::string, std::pair<int, int>, std::less<>>
@@ -111,16 +114,28 @@ std::string print_body(const Graph& graph) {
 Result<std::string> run_case(const Case& c) {
   Result<Graph> graph = parse(fmt::format("graph \"main\" {}\n{}", c.signature, c.in));
   if (!graph) return error("does not parse: {}", graph.error().message);
-  Result<NpuTarget> target = parse_target(c.target);
-  if (!target) return target.error();
+  CompileOptions options;
+  options.samples = "random:0";  // for the steps of a model that is to be quantized
+  Pipeline pipeline{.options = options};
+  TRY_ASSIGN(pipeline.target, parse_target(c.target));
+  const std::string before = print_body(*graph);
+  size_t hits = 0;
   for (const std::string& name : c.run) {
-    auto [rules, repeat] = rules_named(name);
-    if (rules.empty()) return error("there is no step or rule called {}", name);
-    StepStats stats = rewrite(*graph, rules, repeat, &*target);
-    if (rules.size() == 1) (stats.hits > 0 ? fired[name].first : fired[name].second) += 1;
+    if (is_step(name)) {
+      TRY(run_steps(*graph, pipeline, name, name));
+      hits += pipeline.stats.back().hits;
+      continue;
+    }
+    auto found = rule_named(name);
+    if (!found) return error("there is no step or rule called {}", name);
+    StepStats stats = rewrite(*graph, {&found->first, 1}, found->second, &pipeline.target);
+    (stats.hits > 0 ? fired[name].first : fired[name].second) += 1;
+    hits += stats.hits;
   }
   if (std::optional<std::string> fault = verify(*graph)) return error("the graph is broken: {}", *fault);
-  return print_body(*graph);
+  std::string after = print_body(*graph);
+  if (hits == 0 && after != before) return error("no rule fired, and yet the graph became\n{}", after);
+  return after;
 }
 
 TEST(Rules, give_what_their_files_say) {

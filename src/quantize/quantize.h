@@ -5,7 +5,6 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,6 +56,12 @@ struct Scope {
   std::optional<Method> method;
 };
 
+// What a quantized graph costs, in any unit (NPU cycles, say).
+struct Cost {
+  std::optional<double> value = {};
+  std::string why_not = {};  // where there is none
+};
+
 struct QuantizeOptions {
   Precision precision = Precision::Int8;
   Method method = Method::Mse;  // measured best over the zoo: docs/decisions.md
@@ -69,9 +74,8 @@ struct QuantizeOptions {
   std::vector<Scope> scopes;
   std::vector<std::string> keep_float;  // globs on node names and module paths
   std::optional<double> min_sqnr;       // dB; layers are raised to int16 until it is met
-  // Cost of a quantized graph in any unit (NPU cycles, say), infinite when it cannot be had; absent:
-  // multiply-accumulates and elements moved, 16-bit ones twice.
-  std::function<double(const Graph&)> cost;
+  // Absent: multiply-accumulates and elements moved, 16-bit ones twice.
+  std::function<Result<Cost>(const Graph&)> cost;
 };
 
 // Fills precision, method, ..., scopes and keep_float from TOML text; what the file does not say stays. `path` is for
@@ -99,14 +103,20 @@ struct RaisedLayer {
   double cost = 0;     // added, in units of the cost function
 };
 
+struct UnpricedLayer {
+  std::string name;
+  std::string reason;  // why the graph with this layer raised has no cost
+};
+
 struct QuantizeReport {
   size_t samples = 0;
   bool uncalibrated = false;  // random samples
   Method method = Method::Mse;
-  std::vector<ValueReport> values;  // in execution order
-  size_t equalized = 0;             // pairs of layers
-  size_t bias_corrected = 0;        // layers
-  std::vector<RaisedLayer> raised;  // by --min-sqnr, in the order they were raised
+  std::vector<ValueReport> values;      // in execution order
+  size_t equalized = 0;                 // pairs of layers
+  size_t bias_corrected = 0;            // layers
+  std::vector<RaisedLayer> raised;      // by --min-sqnr, in the order they were raised
+  std::vector<UnpricedLayer> unpriced;  // by --min-sqnr, left as they were
   std::optional<double> wanted_sqnr;
   std::optional<double> sqnr_db;  // reached on the samples, where it was measured
   double cost_before = 0;

@@ -436,6 +436,55 @@ TEST(Quantize, says_how_far_it_got_when_the_ratio_cannot_be_met) {
   EXPECT_NE(to_text(outcome.report).find("as far as it goes"), std::string::npos) << to_text(outcome.report);
 }
 
+bool has_wide_values(const Graph& graph) {
+  for (ValueId id = 0; id < graph.value_slots(); ++id)
+    if (graph.type(id).dtype == DType::I16) return true;
+  return false;
+}
+
+TEST(Quantize, a_layer_that_cannot_be_priced_is_left_and_named) {
+  Net net;
+  net.graph.add_output(net.conv(net.input({1, 3, 8, 8}), 4, "y"));
+  QuantizeOptions options;
+  options.min_sqnr = 200;
+  options.cost = [](const Graph& graph) -> Result<Cost> {
+    return has_wide_values(graph) ? Cost{.why_not = "no code for it"} : Cost{.value = 1};
+  };
+  Outcome outcome = run(net, net.samples(), options);
+  EXPECT_TRUE(outcome.report.raised.empty());
+  ASSERT_EQ(outcome.report.unpriced.size(), 2u);
+  EXPECT_EQ(outcome.report.unpriced[1].name, "y");
+  EXPECT_NE(to_text(outcome.report).find("no code for it"), std::string::npos) << to_text(outcome.report);
+  EXPECT_FALSE(has_wide_values(net.graph));
+}
+
+TEST(Quantize, an_error_while_pricing_is_an_error) {
+  for (bool at_once : {true, false}) {
+    Net net;
+    net.graph.add_output(net.conv(net.input({1, 3, 8, 8}), 4, "y"));
+    QuantizeOptions options;
+    options.min_sqnr = 200;
+    options.cost = [&](const Graph& graph) -> Result<Cost> {
+      if (at_once || has_wide_values(graph)) return error("the price list is lost");
+      return Cost{.value = 1};
+    };
+    Result<QuantizeReport> report = quantize(net.graph, net.samples(), options);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().message, "the price list is lost");
+  }
+}
+
+TEST(Quantize, gains_are_not_weighed_against_nothing) {
+  Net net;
+  net.graph.add_output(net.conv(net.input({1, 3, 8, 8}), 4, "y"));
+  QuantizeOptions options;
+  options.min_sqnr = 200;
+  options.cost = [](const Graph&) -> Result<Cost> { return Cost{.why_not = "regor crashed"}; };
+  Result<QuantizeReport> report = quantize(net.graph, net.samples(), options);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().message, "--min-sqnr has nothing to weigh gains against: regor crashed");
+}
+
 TEST(Quantize, equalisation_is_exact_in_float_and_helps_uneven_channels) {
   double db[2];
   for (bool on : {false, true}) {

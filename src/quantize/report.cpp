@@ -17,6 +17,8 @@ std::string to_text(const QuantizeReport& report) {
     for (const RaisedLayer& layer : report.raised)
       text += fmt::format("  int16: {:<30} {:<16} {:<22} {:+.2f} dB alone, cost {:+.0f}\n", layer.name, layer.op,
                           layer.source, layer.gain_db, layer.cost);
+    for (const UnpricedLayer& layer : report.unpriced)
+      text += fmt::format("  left:  {:<30} {}\n", layer.name, layer.reason);
   }
   text += fmt::format("{:<34} {:<16} {:<22} {:>12} {:>12} {:>9}  {}\n", "value", "op", "source", "min", "max",
                       "clipped", "type");

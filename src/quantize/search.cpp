@@ -48,7 +48,9 @@ class Search {
     return sum / static_cast<double>(samples_.size());
   }
 
-  double cost(const Graph& graph) const { return options_.cost ? options_.cost(graph) : estimate_cost(graph); }
+  Result<Cost> cost(const Graph& graph) const {
+    return options_.cost ? options_.cost(graph) : Cost{.value = estimate_cost(graph)};
+  }
 
   // Values whose type is their own choice: one per class of int8 values.
   std::vector<Candidate> candidates(const Graph& base) const {
@@ -113,15 +115,23 @@ Result<std::set<std::string>> search_precision(const Graph& prepared, const Meas
   TRY_ASSIGN(double base_db, search.sqnr(base));
   report.wanted_sqnr = options.min_sqnr;
   report.sqnr_db = base_db;
-  report.cost_before = report.cost_after = search.cost(base);
+  TRY_ASSIGN(Cost base_cost, search.cost(base));
+  if (!base_cost.value) return error("--min-sqnr has nothing to weigh gains against: {}", base_cost.why_not);
+  report.cost_before = report.cost_after = *base_cost.value;
   if (base_db >= *options.min_sqnr) return raised;
 
-  std::vector<Candidate> list = search.candidates(base);
-  for (Candidate& candidate : list) {
+  std::vector<Candidate> list;
+  for (Candidate& candidate : search.candidates(base)) {
     Graph graph = search.quantized({candidate.name});
     TRY_ASSIGN(double db, search.sqnr(graph));
+    TRY_ASSIGN(Cost cost, search.cost(graph));
+    if (!cost.value) {
+      report.unpriced.push_back({candidate.name, cost.why_not});
+      continue;
+    }
     candidate.gain = db - base_db;
-    candidate.cost = search.cost(graph) - report.cost_before;
+    candidate.cost = *cost.value - report.cost_before;
+    list.push_back(std::move(candidate));
   }
   // Gain per cost; what gains nothing alone comes last, in its order, since noise that adds up hides single
   // contributions.
@@ -135,8 +145,11 @@ Result<std::set<std::string>> search_precision(const Graph& prepared, const Meas
     Graph graph = search.quantized(more);
     TRY_ASSIGN(double db, search.sqnr(graph));
     if (db <= *report.sqnr_db && candidate.gain <= 0) continue;
-    double cost = search.cost(graph);
-    if (!std::isfinite(cost)) continue;  // there is no code for it
+    TRY_ASSIGN(Cost cost, search.cost(graph));
+    if (!cost.value) {
+      report.unpriced.push_back({candidate.name, cost.why_not});
+      continue;
+    }
     raised = std::move(more);
     report.sqnr_db = db;
     const Node* producer = prepared.producer(candidate.value);
@@ -145,8 +158,8 @@ Result<std::set<std::string>> search_precision(const Graph& prepared, const Meas
                              .op = producer ? std::string(name_of(producer->op)) : "input",
                              .source = loc ? to_text(*loc) : "",
                              .gain_db = candidate.gain,
-                             .cost = cost - report.cost_after});
-    report.cost_after = cost;
+                             .cost = *cost.value - report.cost_after});
+    report.cost_after = *cost.value;
     if (db >= *options.min_sqnr) break;
   }
   return raised;
