@@ -22,6 +22,8 @@ def reductions():
                     lambda x, c=compute, a=axes, k=keepdim: c(x, dim=a, keepdim=k), axes=axes, keepdim=keepdim, **extra)
     add("sum_of_nothing", "sum", [normal(3, 0)], lambda x: x.sum(1), axes=[1], keepdim=False)
     add("var_population", "var", [normal(3, 9)], lambda x: torch.var(x, 1, correction=0), axes=[1], keepdim=False, correction=0.0)
+    add("var_of_one", "var", [normal(3, 1)], lambda x: torch.var(x, 1, correction=1), axes=[1], keepdim=False, correction=1.0)  # nan
+    add("var_of_one_population", "var", [normal(3, 1)], lambda x: torch.var(x, 1, correction=0), axes=[1], keepdim=False, correction=0.0)
     add("var_offset", "var", [normal(3, 999) + 1000], lambda x: torch.var(x.double(), 1).float(), axes=[1], keepdim=False,
         correction=1.0, rtol=1e-4)
     add("sum_integers", "sum", [integers(-9, 9, 3, 4)], lambda x: x.sum(1), axes=[1], keepdim=False)

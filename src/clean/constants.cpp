@@ -8,9 +8,9 @@ namespace {
 constexpr int64_t kMaxFoldedElements = int64_t{1} << 24;
 
 // op(constants)  ->  constant
-bool fold_constants(Rewriter& rw, Node& n) {
+bool fold_constants(Rewriter& rw, const Node& n) {
   if (n.outputs.size() != 1 || element_count(rw.type(n.outputs[0]).shape) > kMaxFoldedElements) return false;
-  std::optional<ValueId> folded = fold(rw.graph(), n);
+  std::optional<ValueId> folded = rw.folded(n);
   if (!folded) return false;
   rw.replace(n, *folded);
   return true;

@@ -21,8 +21,8 @@ Range fused_range(const Node& n) { return {n.real(Key::ActMin, -kInfinity), n.re
 
 // clamp(op(x))  ->  op(x) with act_min, act_max
 // Exact between equal types too: quantization is monotone, so clamping the code equals quantizing the clamped value.
-bool fuse_clamp(Rewriter& rw, Node& n) {
-  Node* op = rw.graph().producer(n.inputs[0]);
+bool fuse_clamp(Rewriter& rw, const Node& n) {
+  const Node* op = rw.graph().producer(n.inputs[0]);
   if (!op || !info(op->op).traits.fuses_clamp || !rw.used_once(n.inputs[0])) return false;
   const Type& before = rw.type(n.inputs[0]);
   const Type& after = rw.type(n.outputs[0]);
@@ -39,8 +39,8 @@ bool fuse_clamp(Rewriter& rw, Node& n) {
 }
 
 // clamp(clamp(x))  ->  clamp(x)
-bool merge_clamps(Rewriter& rw, Node& n) {
-  Node* inner = rw.producer(n, 0, Op::Clamp);
+bool merge_clamps(Rewriter& rw, const Node& n) {
+  const Node* inner = rw.producer(n, 0, Op::Clamp);
   if (!inner || !rw.used_once(n.inputs[0])) return false;
   const Type& before = rw.type(n.inputs[0]);
   if (before.quantized() && before != rw.type(n.outputs[0])) return false;
@@ -56,8 +56,8 @@ bool merge_clamps(Rewriter& rw, Node& n) {
 }
 
 // batch_norm(conv(x, w, b))  ->  conv(x, w * gain, b * gain + offset), for conv, transposed conv and linear
-bool fold_batch_norm(Rewriter& rw, Node& n) {
-  Node* op = rw.graph().producer(n.inputs[0]);
+bool fold_batch_norm(Rewriter& rw, const Node& n) {
+  const Node* op = rw.graph().producer(n.inputs[0]);
   bool foldable = op && (op->op == Op::Conv || op->op == Op::ConvTranspose || op->op == Op::Linear);
   if (!foldable || !rw.used_once(n.inputs[0]) || op->has(Key::ActMin) || op->has(Key::ActMax)) return false;
   if (op->op == Op::Linear && rw.type(n.inputs[0]).rank() != 2) return false;  // its channels would not be axis 1
@@ -96,8 +96,8 @@ bool fold_batch_norm(Rewriter& rw, Node& n) {
 }
 
 // conv(pad(x, 0))  ->  conv(x) with more padding
-bool fold_pad_into_conv(Rewriter& rw, Node& n) {
-  Node* pad = rw.producer(n, 0, Op::Pad);
+bool fold_pad_into_conv(Rewriter& rw, const Node& n) {
+  const Node* pad = rw.producer(n, 0, Op::Pad);
   if (!pad || pad->text(Key::Mode, "constant") != "constant" || pad->real(Key::Value, 0.0) != 0.0) return false;
   if (rw.type(pad->inputs[0]).quant != rw.type(n.inputs[0]).quant) return false;
   const Ints& amounts = pad->ints(Key::Padding);

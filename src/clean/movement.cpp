@@ -17,8 +17,8 @@ bool is_iota(const Ints& perm) {
 bool pure(Rewriter& rw, const Node& n) { return rw.type(n.inputs[0]).quant == rw.type(n.outputs[0]).quant; }
 
 // transpose(transpose(x, p), q)  ->  transpose(x, p then q)
-bool merge_transposes(Rewriter& rw, Node& n) {
-  Node* inner = rw.producer(n, 0, Op::Transpose);
+bool merge_transposes(Rewriter& rw, const Node& n) {
+  const Node* inner = rw.producer(n, 0, Op::Transpose);
   if (!inner || !pure(rw, n) || !pure(rw, *inner)) return false;
   Ints perm;
   for (int64_t axis : n.ints(Key::Perm)) perm.push_back(inner->ints(Key::Perm)[static_cast<size_t>(axis)]);
@@ -27,15 +27,15 @@ bool merge_transposes(Rewriter& rw, Node& n) {
 }
 
 // reshape(reshape(x))  ->  reshape(x)
-bool merge_reshapes(Rewriter& rw, Node& n) {
-  Node* inner = rw.producer(n, 0, Op::Reshape);
+bool merge_reshapes(Rewriter& rw, const Node& n) {
+  const Node* inner = rw.producer(n, 0, Op::Reshape);
   if (!inner || !pure(rw, n) || !pure(rw, *inner)) return false;
   rw.replace(n, rw.make(Op::Reshape, {inner->inputs[0]}, {{Key::Shape, n.ints(Key::Shape)}}));
   return true;
 }
 
 // transpose(x) that only moves dims of size 1  ->  reshape(x)
-bool transpose_as_reshape(Rewriter& rw, Node& n) {
+bool transpose_as_reshape(Rewriter& rw, const Node& n) {
   if (!pure(rw, n) || rw.type(n.inputs[0]).quant.value_or(Quant{}).per_channel()) return false;
   const Shape& shape = rw.type(n.inputs[0]).shape;
   int64_t last = -1;
@@ -50,7 +50,7 @@ bool transpose_as_reshape(Rewriter& rw, Node& n) {
 }
 
 // a move that leaves every element where it is  ->  x
-bool drop_identity_move(Rewriter& rw, Node& n) {
+bool drop_identity_move(Rewriter& rw, const Node& n) {
   const Type& from = rw.type(n.inputs[0]);
   const Type& to = rw.type(n.outputs[0]);
   if (from != to || n.inputs.size() != 1) return false;
@@ -66,9 +66,9 @@ bool drop_identity_move(Rewriter& rw, Node& n) {
 }
 
 // concat(concat(a, b), c)  ->  concat(a, b, c), along the same axis
-bool merge_concats(Rewriter& rw, Node& n) {
+bool merge_concats(Rewriter& rw, const Node& n) {
   for (size_t i = 0; i < n.inputs.size(); ++i) {
-    Node* inner = rw.producer(n, i, Op::Concat);
+    const Node* inner = rw.producer(n, i, Op::Concat);
     if (!inner || inner->integer(Key::Axis) != n.integer(Key::Axis) || !rw.used_once(n.inputs[i])) continue;
     if (rw.type(n.inputs[i]).quant != rw.type(n.outputs[0]).quant) continue;
     std::vector<ValueId> inputs = n.inputs;

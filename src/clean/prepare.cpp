@@ -19,7 +19,7 @@ bool is_float_constant(const Rewriter& rw, ValueId id) {
 
 // batch_norm(x) that found no layer to fold into  ->  depthwise 1x1 conv: one rounding, and one multiplication per
 // element
-bool batch_norm_to_conv(Rewriter& rw, Node& n) {
+bool batch_norm_to_conv(Rewriter& rw, const Node& n) {
   const Shape shape = rw.type(n.inputs[0]).shape;
   if (!plain_floats(rw, n) || shape.size() > 5) return false;
   std::optional<Affine> affine = batch_norm_affine(rw.graph(), n);
@@ -46,7 +46,7 @@ bool batch_norm_to_conv(Rewriter& rw, Node& n) {
 }
 
 // div(x, constant)  ->  mul(x, 1 / constant)
-bool divide_by_multiplying(Rewriter& rw, Node& n) {
+bool divide_by_multiplying(Rewriter& rw, const Node& n) {
   if (!plain_floats(rw, n) || n.has(Key::Mode) || !is_float_constant(rw, n.inputs[1])) return false;
   Tensor divisor = to_tensor(rw.value(n.inputs[1]));
   for (float& x : divisor.as<float>()) {
@@ -59,7 +59,7 @@ bool divide_by_multiplying(Rewriter& rw, Node& n) {
 }
 
 // matmul(x, constant matrix)  ->  linear(x, transposed constant): weights get a scale per output channel
-bool matmul_to_linear(Rewriter& rw, Node& n) {
+bool matmul_to_linear(Rewriter& rw, const Node& n) {
   if (!plain_floats(rw, n) || !is_float_constant(rw, n.inputs[1]) || rw.value(n.inputs[0]).constant) return false;
   const Shape& shape = rw.type(n.inputs[1]).shape;
   if (shape.size() != 2) return false;
@@ -76,7 +76,7 @@ bool matmul_to_linear(Rewriter& rw, Node& n) {
 }
 
 // attention with a mask of 0 and minus infinity (or a number meant as such)  ->  with a boolean mask
-bool mask_to_booleans(Rewriter& rw, Node& n) {
+bool mask_to_booleans(Rewriter& rw, const Node& n) {
   if (!plain_floats(rw, n) || n.inputs.size() < 4 || !is_float_constant(rw, n.inputs[3])) return false;
   Tensor mask = to_tensor(rw.value(n.inputs[3]));
   Buffer allowed;

@@ -23,7 +23,7 @@ bool unsigned_codes(const Type& type) { return type.quantized() && type.dtype ==
 
 // quantize to uint8  ->  quantize to int8, then to uint8 for readers that need the uint8 codes. The NPU computes on
 // signed codes.
-bool sign_quantize(Rewriter& rw, Node& n) {
+bool sign_quantize(Rewriter& rw, const Node& n) {
   const Type type = rw.type(n.outputs[0]);
   if (!unsigned_codes(type) || rw.type(n.inputs[0]).quantized()) return false;
   rw.replace(n, rw.make(Op::Quantize, {rw.make(Op::Quantize, n.inputs, n.attrs, signed_twin(type))}, {}, type));
@@ -31,27 +31,27 @@ bool sign_quantize(Rewriter& rw, Node& n) {
 }
 
 // dequantize from uint8  ->  from int8: the int8 codes it was made of, a constant 128 lower, or else one more quantize
-bool sign_dequantize(Rewriter& rw, Node& n) {
+bool sign_dequantize(Rewriter& rw, const Node& n) {
   const Value& codes = rw.value(n.inputs[0]);
   if (!unsigned_codes(codes.type)) return false;
   const Type type = signed_twin(codes.type);
   if (codes.constant) {
     Buffer shifted(codes.data.begin(), codes.data.end());
     for (std::byte& code : shifted) code ^= std::byte{0x80};
-    rw.set_input(n, 0, rw.graph().add_constant(type, rw.graph().store(std::move(shifted)), codes.name));
+    rw.set_input(n, 0, rw.constant(type, std::move(shifted), codes.name));
     return true;
   }
-  Node* quantize = rw.producer(n, 0, Op::Quantize);
+  const Node* quantize = rw.producer(n, 0, Op::Quantize);
   bool was_signed = quantize && rw.type(quantize->inputs[0]) == type;
   rw.set_input(n, 0, was_signed ? quantize->inputs[0] : rw.make(Op::Quantize, {n.inputs[0]}, {}, type));
   return true;
 }
 
 // op(dequantize(q))  ->  op(q)
-bool absorb_dequantize(Rewriter& rw, Node& n) {
+bool absorb_dequantize(Rewriter& rw, const Node& n) {
   bool changed = false;
   for (size_t i = 0; i < n.inputs.size(); ++i) {
-    Node* dequantize = rw.producer(n, i, Op::Dequantize);
+    const Node* dequantize = rw.producer(n, i, Op::Dequantize);
     if (dequantize && !unsigned_codes(rw.type(dequantize->inputs[0]))) {
       rw.set_input(n, i, dequantize->inputs[0]);
       changed = true;
@@ -61,19 +61,19 @@ bool absorb_dequantize(Rewriter& rw, Node& n) {
 }
 
 // quantize(constant)  ->  the quantized constant
-bool quantize_constant(Rewriter& rw, Node& n) {
+bool quantize_constant(Rewriter& rw, const Node& n) {
   const Value& value = rw.value(n.inputs[0]);
   if (!value.constant || value.type.quantized()) return false;
-  rw.replace(n, swoop::quantize_constant(rw.graph(), n.inputs[0], rw.type(n.outputs[0])));
+  rw.replace(n, rw.quantized_constant(n.inputs[0], rw.type(n.outputs[0])));
   return true;
 }
 
 // quantize(op(x))  ->  op(x) with the quantized type, when every user of the float result quantizes it the same way.
 // Users that quantize it differently get a copy of the op each: computing twice is exact, requantizing would round
 // twice.
-bool absorb_quantize(Rewriter& rw, Node& n) {
-  Graph& graph = rw.graph();
-  Node* op = graph.producer(n.inputs[0]);
+bool absorb_quantize(Rewriter& rw, const Node& n) {
+  const Graph& graph = rw.graph();
+  const Node* op = graph.producer(n.inputs[0]);
   if (!op || reads_floats(op->op) || op->op == Op::Quantize || op->outputs.size() != 1) return false;
   ValueId result = op->outputs[0];
   if (rw.type(result).quantized()) return false;
@@ -117,7 +117,7 @@ bool picks_elements(const Node& n) {
 
 // move(q) with a float result, left by quantizers that annotate only computing ops  ->  dequantize(move(q) with q's
 // type)
-bool carry_quantization(Rewriter& rw, Node& n) {
+bool carry_quantization(Rewriter& rw, const Node& n) {
   const Type& in = rw.type(n.inputs[0]);
   Type out = rw.type(n.outputs[0]);
   if (!in.quantized() || in.quant->per_channel() || out.dtype != DType::F32 || !picks_elements(n)) return false;
@@ -131,7 +131,7 @@ bool carry_quantization(Rewriter& rw, Node& n) {
 }
 
 // conv, linear with quantized operands and a float bias  ->  the bias in units of the accumulator
-bool quantize_bias(Rewriter& rw, Node& n) {
+bool quantize_bias(Rewriter& rw, const Node& n) {
   if (n.inputs.size() < 3 || n.inputs[2] == kNone) return false;
   const Value& bias = rw.value(n.inputs[2]);
   const Type& x = rw.type(n.inputs[0]);
@@ -147,12 +147,12 @@ bool quantize_bias(Rewriter& rw, Node& n) {
     if (static_cast<int64_t>(w.quant->scale.size()) != type.shape[0]) return false;
     type.quant->axis = 0;
   }
-  rw.set_input(n, 2, swoop::quantize_constant(rw.graph(), n.inputs[2], type));
+  rw.set_input(n, 2, rw.quantized_constant(n.inputs[2], type));
   return true;
 }
 
 // quantize(q) with q already of that type  ->  q
-bool drop_requantize(Rewriter& rw, Node& n) {
+bool drop_requantize(Rewriter& rw, const Node& n) {
   if (rw.type(n.inputs[0]) != rw.type(n.outputs[0])) return false;
   rw.replace(n, n.inputs[0]);
   return true;

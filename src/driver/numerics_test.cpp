@@ -264,6 +264,12 @@ TEST(Numerics, norms_in_16_bits_and_of_groups) {
                   target)
                   .most,
               1.01);
+    // Of one number it is 0.
+    EXPECT_EQ(run("graph \"main\" (%x : i8[2,1] q(0.05, 4))\n%y = var %x axes=[1] keepdim=false correction=0.0 : i8[2] "
+                  "q(0.05, -128)\nreturn %y\n",
+                  target)
+                  .most,
+              0);
   }
 }
 

@@ -26,7 +26,7 @@ std::optional<double> constant_scalar(const Rewriter& rw, ValueId id) {
 
 // prelu(x, w)  ->  max or min of x and w * x, each a depthwise 1x1 into the result's own type; leaky_relu for a single
 // w
-bool expand_prelu(Rewriter& rw, Node& n) {
+bool expand_prelu(Rewriter& rw, const Node& n) {
   if (!computes_on_codes(rw, n) || !rw.value(n.inputs[1]).constant) return false;
   const Type out = rw.type(n.outputs[0]);
   const Value& w = rw.value(n.inputs[1]);
@@ -58,7 +58,7 @@ bool expand_prelu(Rewriter& rw, Node& n) {
 }
 
 // x / c  ->  x * (1/c), with the factor in the scale of a constant one
-bool divide_by_constant(Rewriter& rw, Node& n) {
+bool divide_by_constant(Rewriter& rw, const Node& n) {
   std::optional<double> divisor = constant_scalar(rw, n.inputs[1]);
   if (!divisor || *divisor == 0 || !computes_on_codes(rw, n) || n.has(Key::Mode)) return false;
   ValueId factor = scalar(rw, rw.type(n.inputs[0]).dtype, rw.type(n.outputs[0]).rank(), *divisor < 0 ? -1 : 1,
@@ -68,7 +68,7 @@ bool divide_by_constant(Rewriter& rw, Node& n) {
 }
 
 // x * c with one c for all  ->  x * 1, with the factor in the scale: c is exact however it was quantized
-bool exact_factor(Rewriter& rw, Node& n) {
+bool exact_factor(Rewriter& rw, const Node& n) {
   if (!is_codes(rw.type(n.outputs[0]))) return false;
   for (size_t i = 0; i < 2; ++i) {
     std::optional<double> factor = constant_scalar(rw, n.inputs[i]);
@@ -90,7 +90,7 @@ double largest_reciprocal(const Type& type) {
 }
 
 // a / b  ->  a * (1/b), the reciprocal from a 16-bit table
-bool divide_by_table(Rewriter& rw, Node& n) {
+bool divide_by_table(Rewriter& rw, const Node& n) {
   const Type& b = rw.type(n.inputs[1]);
   if (!computes_on_codes(rw, n) || !is_codes(b) || b.dtype == DType::I32 || n.has(Key::Mode)) return false;
   double most = largest_reciprocal(b);
@@ -106,7 +106,7 @@ bool divide_by_table(Rewriter& rw, Node& n) {
 }
 
 // pow(x, c)  ->  a table; remainder(x, c) likewise
-bool function_of_one(Rewriter& rw, Node& n) {
+bool function_of_one(Rewriter& rw, const Node& n) {
   std::optional<double> exponent = constant_scalar(rw, n.inputs[1]);
   if (!exponent || !computes_on_codes(rw, n)) return false;
   Attrs attrs = clamp_of(n);
@@ -116,7 +116,7 @@ bool function_of_one(Rewriter& rw, Node& n) {
 }
 
 // cumsum(x)  ->  a linear layer with a triangle of ones, along the last axis
-bool cumsum_by_conv(Rewriter& rw, Node& n) {
+bool cumsum_by_conv(Rewriter& rw, const Node& n) {
   if (!computes_on_codes(rw, n)) return false;
   const Type out = rw.type(n.outputs[0]);
   int64_t axis = n.integer(Key::Axis), last = out.rank() - 1;
@@ -138,7 +138,7 @@ bool cumsum_by_conv(Rewriter& rw, Node& n) {
 }
 
 // argmax as 64 bits, along any axis  ->  along the last one as 32 bits, then a cast that stays with the host
-bool narrow_argmax(Rewriter& rw, Node& n) {
+bool narrow_argmax(Rewriter& rw, const Node& n) {
   const Type& x = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
   if (!is_codes(x) || out.dtype != DType::I64) return false;
@@ -159,7 +159,7 @@ bool narrow_argmax(Rewriter& rw, Node& n) {
 }
 
 // argmin(x)  ->  argmax(-x); the codes -1 - q are exact
-bool argmin_to_argmax(Rewriter& rw, Node& n) {
+bool argmin_to_argmax(Rewriter& rw, const Node& n) {
   Type type = rw.type(n.inputs[0]);
   if (!is_codes(type) || type.dtype != DType::I8) return false;
   type.quant = Quant{{type.scale()}, {-1 - type.zero_point()}, -1, -128, 127};
@@ -169,7 +169,7 @@ bool argmin_to_argmax(Rewriter& rw, Node& n) {
 
 // where(constant mask, a, b)  ->  max(min(a, high), low) where b is one number; the masks as constants of the result's
 // type
-bool where_constant_mask(Rewriter& rw, Node& n) {
+bool where_constant_mask(Rewriter& rw, const Node& n) {
   if (facts_of(rw).has_booleans || !rw.value(n.inputs[0]).constant) return false;
   const Type out = rw.type(n.outputs[0]);
   if (!is_codes(out) || out.dtype == DType::I32) return false;
@@ -197,8 +197,8 @@ bool where_constant_mask(Rewriter& rw, Node& n) {
 }
 
 // where(x > c, x, d)  ->  threshold(x), one table; where(x > 0, x, ...) in PyTorch's other spellings are maxima
-bool where_to_threshold(Rewriter& rw, Node& n) {
-  Node* compare = rw.producer(n, 0, Op::Compare);
+bool where_to_threshold(Rewriter& rw, const Node& n) {
+  const Node* compare = rw.producer(n, 0, Op::Compare);
   if (!compare || compare->text(Key::Fn) != "gt" || compare->inputs[0] != n.inputs[1]) return false;
   std::optional<double> bound = constant_scalar(rw, compare->inputs[1]), other = constant_scalar(rw, n.inputs[2]);
   const Type& x = rw.type(n.inputs[1]);
@@ -210,7 +210,7 @@ bool where_to_threshold(Rewriter& rw, Node& n) {
 
 // quantize(x) of a few codes  ->  x * 1 into that type: a product has no fixed cost, where a requantize is a pool (64
 // elements on U55-128: 64 against 272 cycles). With many elements, the memory that they are in decides.
-bool requantize_by_product(Rewriter& rw, Node& n) {
+bool requantize_by_product(Rewriter& rw, const Node& n) {
   constexpr int64_t kFew = 4096;
   const Type& x = rw.type(n.inputs[0]);
   if (!computes_on_codes(rw, n) || element_count(x.shape) > kFew) return false;

@@ -88,7 +88,7 @@ ValueId add_mask(Rewriter& rw, ValueId scores, std::span<const double> mask, Sha
 }
 
 // attention(q, k, v)  ->  weighted_mean(q . k^T * scale + mask, v)
-bool expand_attention(Rewriter& rw, Node& n) {
+bool expand_attention(Rewriter& rw, const Node& n) {
   for (size_t i = 0; i < 3; ++i) {
     const Type& type = rw.type(n.inputs[i]);
     if (!type.quantized() || type.quant->per_channel() || type.dtype != DType::I8) return false;
@@ -127,8 +127,8 @@ bool expand_attention(Rewriter& rw, Node& n) {
 }
 
 // matmul(softmax(x), v)  ->  weighted_mean(x, v), when nothing else reads the weights
-bool fuse_softmax_into_matmul(Rewriter& rw, Node& n) {
-  Node* softmax = rw.producer(n, 0, Op::Softmax);
+bool fuse_softmax_into_matmul(Rewriter& rw, const Node& n) {
+  const Node* softmax = rw.producer(n, 0, Op::Softmax);
   if (!softmax || reader_as_weights(rw, *softmax) != &n) return false;
   rw.replace(n, weighted_mean(rw, softmax->inputs[0], n.inputs[1], rw.type(n.outputs[0]), n.attrs));
   return true;

@@ -56,8 +56,8 @@ Tail tail_of(const Graph& graph, const Node& cond, const NpuTarget& target) {
 
 // f(cond(p, a, b))  ->  cond(p, f(a), f(b)), where f is all that would be a region after a cond that stays on the
 // host: one delegate less
-bool copy_tail_into_branches(Rewriter& rw, Node& n) {
-  Graph& graph = rw.graph();
+bool copy_tail_into_branches(Rewriter& rw, const Node& n) {
+  const Graph& graph = rw.graph();
   if (n.outputs.size() != 1 || supports(graph, n, target_of(rw)).ok) return false;
   for (const auto& body : n.bodies) {
     const Node* last = body->producer(body->outputs()[0]);
@@ -66,21 +66,22 @@ bool copy_tail_into_branches(Rewriter& rw, Node& n) {
   }
   Tail tail = tail_of(graph, n, target_of(rw));
   if (tail.result == kNone) return false;
-  for (auto& body : n.bodies) {
-    std::map<ValueId, ValueId> there = {{n.outputs[0], body->outputs()[0]}};
+  for (size_t i = 0; i < n.bodies.size(); ++i) {
+    Graph& body = rw.body(n, i);
+    std::map<ValueId, ValueId> there = {{n.outputs[0], body.outputs()[0]}};
     for (NodeId id : tail.nodes) {
       const Node& node = graph.node(id);
       std::vector<ValueId> inputs;
       for (ValueId input : node.inputs) {
         if (input != kNone && graph.value(input).constant && !there.contains(input))
-          there[input] = body->add_constant(graph.type(input), graph.value(input).data, graph.value(input).name);
+          there[input] = body.add_constant(graph.type(input), graph.value(input).data, graph.value(input).name);
         inputs.push_back(input == kNone ? kNone : there.at(input));
       }
-      LocId loc = graph.loc(node.loc) ? body->intern(*graph.loc(node.loc)) : kNone;
-      Node& copy = body->add_node(node.op, inputs, {graph.type(node.outputs[0])}, node.attrs, loc, node.name);
+      LocId loc = graph.loc(node.loc) ? body.intern(*graph.loc(node.loc)) : kNone;
+      Node& copy = body.add_node(node.op, inputs, {graph.type(node.outputs[0])}, node.attrs, loc, node.name);
       there[node.outputs[0]] = copy.outputs[0];
     }
-    body->set_output(0, there.at(tail.result));
+    body.set_output(0, there.at(tail.result));
   }
   rw.set_type(n.outputs[0], graph.type(tail.result));
   rw.replace(*graph.producer(tail.result), n.outputs[0]);

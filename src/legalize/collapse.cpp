@@ -106,7 +106,7 @@ bool moves_purely(const Rewriter& rw, const Node& n) {
 }
 
 // transpose(reshape(transpose(x)))  ->  reshape(transpose(reshape(x))), or a reshape alone
-bool collapse_transposes(Rewriter& rw, Node& n) {
+bool collapse_transposes(Rewriter& rw, const Node& n) {
   if (!moves_purely(rw, n)) return false;
   std::vector<const Node*> chain = {&n};
   size_t length = 1;  // up to the transpose that is furthest away

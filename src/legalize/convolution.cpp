@@ -16,7 +16,7 @@ bool plain_conv(Rewriter& rw, const Node& n) {
 
 // conv with dilation > 2  ->  zeros between the kernel's elements, dilation 2 or 1. Kernel 3x3, dilation 4, 64
 // channels: 69 -> 12.6.
-bool stuff_dilation(Rewriter& rw, Node& n) {
+bool stuff_dilation(Rewriter& rw, const Node& n) {
   if (!plain_conv(rw, n)) return false;
   Ints dilation = n.ints(Key::Dilation);
   const int64_t most = facts_of(rw).max_dilation;
@@ -47,7 +47,7 @@ bool stuff_dilation(Rewriter& rw, Node& n) {
 
 // conv along time, [N,C,1,T] with dilation d  ->  time folded to [N,T/d,d,C], a kernel k x 1 without dilation.
 // Kernel 3, dilation 8: 12.1 -> 1.5.
-bool fold_dilated_time(Rewriter& rw, Node& n) {
+bool fold_dilated_time(Rewriter& rw, const Node& n) {
   if (!plain_conv(rw, n)) return false;
   int64_t d = n.ints(Key::Dilation)[1];
   const Ints& padding = n.ints(Key::Padding);
@@ -136,7 +136,7 @@ ValueId fold_planes(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide)
 
 // conv with a stride above 3  ->  space to depth, then a conv with stride 1. 4x4 stride 4, 3 -> 64 channels: 75 -> 2.0;
 // 16x16 stride 16, 3 -> 192: 1033 -> 10.3.
-bool fold_stride(Rewriter& rw, Node& n) {
+bool fold_stride(Rewriter& rw, const Node& n) {
   if (!plain_conv(rw, n) || n.integer(Key::Groups, 1) != 1) return false;
   const Ints& stride = n.ints(Key::Stride);
   const NpuFacts& facts = facts_of(rw);
@@ -171,7 +171,7 @@ bool fold_stride(Rewriter& rw, Node& n) {
 }
 
 // depthwise conv with a stride above 3  ->  the same with stride 1, then every s-th result
-bool step_depthwise(Rewriter& rw, Node& n) {
+bool step_depthwise(Rewriter& rw, const Node& n) {
   int64_t groups = n.integer(Key::Groups, 1);
   if (!plain_conv(rw, n) || groups == 1 || groups != rw.type(n.inputs[0]).shape[1]) return false;
   const Shape& weight = rw.type(n.inputs[1]).shape;
@@ -180,7 +180,7 @@ bool step_depthwise(Rewriter& rw, Node& n) {
 
 // depthwise conv with several results per channel, few channels  ->  an ordinary conv with zeros. (With many, regor's
 // own way through transposes is cheaper.)
-bool densify_depthwise(Rewriter& rw, Node& n) {
+bool densify_depthwise(Rewriter& rw, const Node& n) {
   int64_t groups = n.integer(Key::Groups, 1);
   if (!plain_conv(rw, n) || groups == 1 || groups != rw.type(n.inputs[0]).shape[1]) return false;
   const Type out = rw.type(n.outputs[0]);

@@ -18,7 +18,7 @@ bool is_joined(Rewriter& rw, ValueId id) {
 
 // amax, amin along one axis  ->  MAXIMUM, MINIMUM of its halves. Along the last axis that is 5 to 14 times cheaper
 // (compose.h). In front of a concat it is also right where regor is not (misplaces_joined_extremes).
-bool extreme_by_halves(Rewriter& rw, Node& n) {
+bool extreme_by_halves(Rewriter& rw, const Node& n) {
   const Type in = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
   if (n.ints(Key::Axes).size() != 1 || !n.flag(Key::Keepdim) || !in.quantized()) return false;

@@ -19,7 +19,7 @@ bool has_inner_ones(const Shape& shape, const Ints& perm) {
 // what others read too is a copy. U85 transposes three axes at once and fuses a transpose into its neighbour; a reshape
 // would prevent that. There only ones in between are dropped: with them, regor may take a swap of height and channels
 // for one of width and channels, at five times the cost. More than four dims are unrolled.
-bool shrink_transpose(Rewriter& rw, Node& n) {
+bool shrink_transpose(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Type in = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);

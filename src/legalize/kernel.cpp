@@ -127,7 +127,7 @@ ValueId fit_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t size) {
   return pad_axis(rw, x, axis, 0, size - now);
 }
 
-bool step_window(Rewriter& rw, Node& n, const Ints& kernel) {
+bool step_window(Rewriter& rw, const Node& n, const Ints& kernel) {
   Ints stride = n.ints(Key::Stride);
   const Ints& padding = n.ints(Key::Padding);
   const Type out = rw.type(n.outputs[0]);

@@ -58,6 +58,6 @@ ValueId pad_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t before, int64_t 
 
 // A channels-first window with a stride that is too large for one op  ->  stride 1, then every s-th result. One axis
 // per call; false when both strides fit.
-bool step_window(Rewriter& rw, Node& n, const Ints& kernel);
+bool step_window(Rewriter& rw, const Node& n, const Ints& kernel);
 
 }  // namespace swoop

@@ -9,8 +9,8 @@ namespace {
 bool pure(const Rewriter& rw, const Node& n) { return rw.type(n.inputs[0]).quant == rw.type(n.outputs[0]).quant; }
 
 // The transpose (or reshape) that makes input i, if it only moves.
-Node* mover(Rewriter& rw, const Node& n, size_t i, Op op) {
-  Node* found = rw.producer(n, i, op);
+const Node* mover(Rewriter& rw, const Node& n, size_t i, Op op) {
+  const Node* found = rw.producer(n, i, op);
   return found && pure(rw, *found) ? found : nullptr;
 }
 
@@ -22,14 +22,14 @@ bool movable(const Rewriter& rw, ValueId id) {
 }
 
 // op(transpose(x, p)) along axes  ->  transpose(op(x) along the axes where they came from, p)
-bool sink_transpose_past_axis_op(Rewriter& rw, Node& n) {
+bool sink_transpose_past_axis_op(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   bool reduces = info(n.op).traits.reduction;
   if (reduces && !n.flag(Key::Keepdim)) return false;
   const Type out = rw.type(n.outputs[0]);
   const Ints* perm = nullptr;
   for (size_t i = 0; i < n.inputs.size(); ++i) {
-    Node* t = mover(rw, n, i, Op::Transpose);
+    const Node* t = mover(rw, n, i, Op::Transpose);
     if (!t || (perm && *perm != t->ints(Key::Perm))) return false;
     perm = &t->ints(Key::Perm);
   }
@@ -90,13 +90,13 @@ std::optional<Shape> follow_ones(const Shape& small, const Shape& full, const Sh
 }
 
 // elementwise(reshape(x), reshape(y))  ->  reshape(elementwise(x, y)), when both come from one shape
-bool sink_reshape_past_elementwise(Rewriter& rw, Node& n) {
+bool sink_reshape_past_elementwise(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Type out = rw.type(n.outputs[0]);
   if (out.quantized() && out.quant->per_channel()) return false;
   std::optional<Shape> from;
   for (size_t i = 0; i < n.inputs.size(); ++i) {
-    Node* r = mover(rw, n, i, Op::Reshape);
+    const Node* r = mover(rw, n, i, Op::Reshape);
     if (r && rw.type(n.inputs[i]).shape == out.shape) {
       const Shape& source = rw.type(r->inputs[0]).shape;
       if (from && *from != source) return false;
@@ -127,8 +127,8 @@ bool sink_reshape_past_elementwise(Rewriter& rw, Node& n) {
 // slice(reshape(x)) whose axis and all after it are one dim of x and all after that  ->  reshape(slice(x)). After a
 // linear layer that makes q, k and v at once, the slice is then one of channels, which costs nothing; at rank 5 it is a
 // copy per row.
-bool slice_before_reshape(Rewriter& rw, Node& n) {
-  Node* r = mover(rw, n, 0, Op::Reshape);
+bool slice_before_reshape(Rewriter& rw, const Node& n) {
+  const Node* r = mover(rw, n, 0, Op::Reshape);
   if (!r || n.integer(Key::Step) != 1 || !pure(rw, n)) return false;
   const Shape &split = rw.type(n.inputs[0]).shape, &whole = rw.type(r->inputs[0]).shape;
   if (whole.size() >= split.size()) return false;
@@ -150,11 +150,11 @@ bool slice_before_reshape(Rewriter& rw, Node& n) {
 
 // conv1x1(reshape(transpose(x))), the flatten in front of a fully connected layer  ->  conv1x1(reshape(x)) with the
 // weights' inputs permuted
-bool fold_transpose_into_weights(Rewriter& rw, Node& n) {
+bool fold_transpose_into_weights(Rewriter& rw, const Node& n) {
   if (!n.flag(Key::ChannelsLast) || !on_integers(rw.graph(), n)) return false;
-  Node* r = mover(rw, n, 0, Op::Reshape);
+  const Node* r = mover(rw, n, 0, Op::Reshape);
   if (!r) return false;
-  Node* t = mover(rw, *r, 0, Op::Transpose);
+  const Node* t = mover(rw, *r, 0, Op::Transpose);
   const Type& weight = rw.type(n.inputs[1]);
   if (!t || !rw.value(n.inputs[1]).constant || weight.rank() != 4 || weight.shape[1] * weight.shape[2] != 1)
     return false;

@@ -149,7 +149,7 @@ ValueId scaled(Rewriter& rw, ValueId c, ValueId r, std::span<const double> gain,
 }
 
 // layer_norm(x), rms_norm(x)  ->  c = x - mean(x); c * rsqrt(mean(c^2) + eps) * weight + bias
-bool expand_row_norm(Rewriter& rw, Node& n) {
+bool expand_row_norm(Rewriter& rw, const Node& n) {
   ValueId weight = input_or_none(n, 1);
   ValueId bias = n.op == Op::LayerNorm ? input_or_none(n, 2) : kNone;
   if (!computes_on_codes(rw, n) || !constant_or_none(rw, weight) || !constant_or_none(rw, bias)) return false;
@@ -182,7 +182,7 @@ bool expand_row_norm(Rewriter& rw, Node& n) {
 }
 
 // group_norm(x)  ->  the same with means over the planes and channels of each group, channels last
-bool expand_group_norm(Rewriter& rw, Node& n) {
+bool expand_group_norm(Rewriter& rw, const Node& n) {
   ValueId weight = input_or_none(n, 1);
   ValueId bias = input_or_none(n, 2);
   if (!computes_on_codes(rw, n) || !constant_or_none(rw, weight) || !constant_or_none(rw, bias)) return false;
@@ -208,12 +208,11 @@ bool expand_group_norm(Rewriter& rw, Node& n) {
 }
 
 // var(x)  ->  c = x - mean(x); mean(c^2) * N / (N - correction), along the last dims
-bool expand_variance(Rewriter& rw, Node& n) {
+bool expand_variance(Rewriter& rw, const Node& n) {
   if (!computes_on_codes(rw, n)) return false;
   const Type out = rw.type(n.outputs[0]);
   const Shape shape = rw.type(n.inputs[0]).shape;
   Ints perm, axes = n.ints(Key::Axes);
-  Shape kept;
   int64_t length = 1;
   for (int64_t i = 0; i < static_cast<int64_t>(shape.size()); ++i)
     if (std::find(axes.begin(), axes.end(), i) == axes.end()) perm.push_back(i);
@@ -221,6 +220,8 @@ bool expand_variance(Rewriter& rw, Node& n) {
     perm.push_back(axis);
     length *= shape[static_cast<size_t>(axis)];
   }
+  double divisor = static_cast<double>(length) - n.real(Key::Correction, 1.0);
+  if (divisor <= 0) return false;  // not a number, as PyTorch has it
   ValueId x = reshape(rw, transpose(rw, n.inputs[0], perm), rows_shape(rw, element_count(shape) / length, length));
   bool narrow = rw.type(x).dtype == DType::I8;
   double fine = rw.type(x).scale() / (narrow ? 128 : 1);
@@ -230,8 +231,6 @@ bool expand_variance(Rewriter& rw, Node& n) {
   double most = std::min(reals_of(rw.type(c)).max, std::sqrt(reals_of(out).max * static_cast<double>(length)));
   double unit = most * most / std::min(32767.0, static_cast<double>(int64_t{1} << 30) / static_cast<double>(length));
   ValueId square = rw.make(Op::Mul, {c, c}, {}, i16_type(rw.type(c).shape, unit));
-  double divisor = std::max(0.0, static_cast<double>(length) - n.real(Key::Correction, 1.0));
-  if (divisor == 0) return false;  // infinite
   // The sum in a type whose scale carries the division, so that nothing is multiplied.
   ValueId sum = reduce(rw, Op::Mean, square, {3}, i32_type({}, unit / static_cast<double>(length)));
   ValueId one = scalar(rw, DType::I32, 4, 1, static_cast<double>(length) / divisor);
@@ -241,7 +240,7 @@ bool expand_variance(Rewriter& rw, Node& n) {
 }
 
 // batch_norm(x) that nothing could take in  ->  a depthwise 1x1 convolution
-bool expand_batch_norm(Rewriter& rw, Node& n) {
+bool expand_batch_norm(Rewriter& rw, const Node& n) {
   std::optional<Affine> affine = batch_norm_affine(rw.graph(), n);
   if (!computes_on_codes(rw, n) || !affine) return false;
   const Type out = rw.type(n.outputs[0]);

@@ -20,7 +20,7 @@ bool all_zero(const Ints& list) {
 
 // avg_pool with a divisor that is the same everywhere  ->  depthwise conv with ones. Kernels that are too large, in two
 // steps.
-bool average_by_conv(Rewriter& rw, Node& n) {
+bool average_by_conv(Rewriter& rw, const Node& n) {
   if (!is_pool(rw, n)) return false;
   const Ints kernel = n.ints(Key::Kernel), stride = n.ints(Key::Stride), padding = n.ints(Key::Padding);
   int64_t divisor = n.integer(Key::Divisor, 0);
@@ -55,7 +55,7 @@ bool average_by_conv(Rewriter& rw, Node& n) {
 }
 
 // avg_pool over the whole plane  ->  mean over it (a sum, see reduction.cpp)
-bool whole_plane_to_mean(Rewriter& rw, Node& n) {
+bool whole_plane_to_mean(Rewriter& rw, const Node& n) {
   if (!is_pool(rw, n) || n.integer(Key::Divisor, 0) != 0 || !all_zero(n.ints(Key::Padding))) return false;
   const Shape& in = rw.type(n.inputs[0]).shape;
   if (n.ints(Key::Kernel) != Ints{in[2], in[3]}) return false;
@@ -67,7 +67,7 @@ bool whole_plane_to_mean(Rewriter& rw, Node& n) {
 }
 
 // avg_pool that leaves its padding out of the count, into another scale  ->  sum, times 1 / count at each position
-bool average_with_counts(Rewriter& rw, Node& n) {
+bool average_with_counts(Rewriter& rw, const Node& n) {
   if (!is_pool(rw, n) || n.flag(Key::CountIncludePad) || n.integer(Key::Divisor, 0) != 0 ||
       all_zero(n.ints(Key::Padding)))
     return false;
@@ -118,7 +118,7 @@ ValueId pool_row(Rewriter& rw, Op op, ValueId x, Type type, const Node* clamp_fr
 
 // pool with kernel = stride > 3, no padding  ->  two views in which each window is a row: no stride is left. (As it is,
 // U55 takes one op per position, or none: stride 8 is refused.)
-bool tile_pool(Rewriter& rw, Node& n) {
+bool tile_pool(Rewriter& rw, const Node& n) {
   if (!is_pool(rw, n) || n.integer(Key::Divisor, 0) != 0 || !all_zero(n.ints(Key::Padding))) return false;
   const Ints kernel = n.ints(Key::Kernel), stride = n.ints(Key::Stride);
   if (kernel != stride || std::max(stride[0], stride[1]) <= facts_of(rw).max_stride ||
@@ -140,10 +140,10 @@ bool tile_pool(Rewriter& rw, Node& n) {
 }
 
 // any other pool with a stride above 3  ->  stride 1, then every s-th result
-bool step_pool(Rewriter& rw, Node& n) { return is_pool(rw, n) && step_window(rw, n, n.ints(Key::Kernel)); }
+bool step_pool(Rewriter& rw, const Node& n) { return is_pool(rw, n) && step_window(rw, n, n.ints(Key::Kernel)); }
 
 // max_pool k x k, k > 4  ->  1 x k, then k x 1. 9x9: 21 -> 6.0, 5x5: 6.3 -> 2.5 cycles per element on U55-128.
-bool split_max_pool(Rewriter& rw, Node& n) {
+bool split_max_pool(Rewriter& rw, const Node& n) {
   const Ints& kernel = n.ints(Key::Kernel);
   if (!is_pool(rw, n) || kernel[0] * kernel[1] < 25 || kernel[0] == 1 || kernel[1] == 1 ||
       n.ints(Key::Dilation) != Ints{1, 1})
@@ -165,7 +165,7 @@ bool split_max_pool(Rewriter& rw, Node& n) {
 }
 
 // max_pool with dilation  ->  the maximum of shifted slices, axis by axis
-bool shift_dilated_pool(Rewriter& rw, Node& n) {
+bool shift_dilated_pool(Rewriter& rw, const Node& n) {
   if (!is_pool(rw, n) || n.ints(Key::Dilation) == Ints{1, 1}) return false;
   const Type out = rw.type(n.outputs[0]);
   double lowest = reals_of(rw.type(n.inputs[0])).min;
@@ -189,7 +189,7 @@ bool shift_dilated_pool(Rewriter& rw, Node& n) {
 }
 
 // adaptive pool with uneven windows  ->  along each axis, a pool of every window, side by side
-bool window_by_window(Rewriter& rw, Node& n) {
+bool window_by_window(Rewriter& rw, const Node& n) {
   const Shape in = rw.type(n.inputs[0]).shape;
   if (!computes_on_codes(rw, n) || in.size() != 4) return false;
   const Type out = rw.type(n.outputs[0]);

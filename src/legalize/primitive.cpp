@@ -7,7 +7,7 @@ namespace swoop {
 namespace {
 
 // a reduction over several axes, or without keepdim  ->  keepdim, then a reshape. lower/ does one axis after the other.
-bool keep_reduced_dims(Rewriter& rw, Node& n) {
+bool keep_reduced_dims(Rewriter& rw, const Node& n) {
   if (n.flag(Key::Keepdim) || !on_integers(rw.graph(), n)) return false;
   const Type out = rw.type(n.outputs[0]);
   Shape kept = rw.type(n.inputs[0]).shape;
@@ -23,7 +23,7 @@ bool keep_reduced_dims(Rewriter& rw, Node& n) {
 }
 
 // expand  ->  repeat
-bool expand_to_repeat(Rewriter& rw, Node& n) {
+bool expand_to_repeat(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Shape& in = rw.type(n.inputs[0]).shape;
   const Type& out = rw.type(n.outputs[0]);
@@ -34,7 +34,7 @@ bool expand_to_repeat(Rewriter& rw, Node& n) {
 }
 
 // movement that also changes the quantization  ->  movement, then a requantize
-bool split_requantize(Rewriter& rw, Node& n) {
+bool split_requantize(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n) || n.inputs.size() != 1) return false;
   const Type& in = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
@@ -46,8 +46,8 @@ bool split_requantize(Rewriter& rw, Node& n) {
 }
 
 // quantize(cast of small integers to float)  ->  cast to the quantized type: a camera's bytes are codes already
-bool cast_to_codes(Rewriter& rw, Node& n) {
-  Node* cast = rw.producer(n, 0, Op::Cast);
+bool cast_to_codes(Rewriter& rw, const Node& n) {
+  const Node* cast = rw.producer(n, 0, Op::Cast);
   if (!cast) return false;
   const Type& from = rw.type(cast->inputs[0]);
   if (from.quantized() || (from.dtype != DType::U8 && from.dtype != DType::I8 && from.dtype != DType::I16))
@@ -57,7 +57,7 @@ bool cast_to_codes(Rewriter& rw, Node& n) {
 }
 
 // concat of differently quantized parts  ->  each part requantized first
-bool requantize_concat(Rewriter& rw, Node& n) {
+bool requantize_concat(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Type& out = rw.type(n.outputs[0]);
   bool changed = false;
@@ -73,7 +73,7 @@ bool requantize_concat(Rewriter& rw, Node& n) {
 }
 
 // slice with a step  ->  pad to whole steps, reshape [.., U, step, ..], slice 0, reshape
-bool unstep_slice(Rewriter& rw, Node& n) {
+bool unstep_slice(Rewriter& rw, const Node& n) {
   int64_t step = n.integer(Key::Step);
   if (step == 1 || !on_integers(rw.graph(), n)) return false;
   auto axis = static_cast<size_t>(n.integer(Key::Axis));
@@ -107,7 +107,7 @@ bool unstep_slice(Rewriter& rw, Node& n) {
 }
 
 // flip of several axes  ->  one after the other
-bool flip_one_axis(Rewriter& rw, Node& n) {
+bool flip_one_axis(Rewriter& rw, const Node& n) {
   const Ints axes = n.ints(Key::Axes);
   if (axes.size() < 2 || !on_integers(rw.graph(), n)) return false;
   ValueId x = n.inputs[0];
@@ -117,7 +117,7 @@ bool flip_one_axis(Rewriter& rw, Node& n) {
 }
 
 // elementwise operands of lower rank  ->  the result's rank, with leading ones, as TOSA wants it
-bool match_ranks(Rewriter& rw, Node& n) {
+bool match_ranks(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   auto rank = static_cast<size_t>(rw.type(n.outputs[0]).rank());
   bool changed = false;

@@ -8,7 +8,7 @@ namespace {
 
 // linear(x)  ->  a 1x1 conv, channels last, with all leading dims along the width: [1,1,M,I]. The width is where a conv
 // is cheapest.
-bool linear_to_conv(Rewriter& rw, Node& n) {
+bool linear_to_conv(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Shape in = rw.type(n.inputs[0]).shape;
   const Type out = rw.type(n.outputs[0]);
@@ -32,7 +32,7 @@ bool linear_to_conv(Rewriter& rw, Node& n) {
 
 // matmul(x, constant b[K,N])  ->  linear(x, transposed b): a conv does a multiply 100 times cheaper than a matmul on
 // U55
-bool constant_matmul_to_linear(Rewriter& rw, Node& n) {
+bool constant_matmul_to_linear(Rewriter& rw, const Node& n) {
   const Value& b = rw.value(n.inputs[1]);
   if (!on_integers(rw.graph(), n) || !b.constant || b.type.quant->per_channel() || b.type.zero_point() != 0)
     return false;
@@ -45,7 +45,7 @@ bool constant_matmul_to_linear(Rewriter& rw, Node& n) {
 }
 
 // matmul of any rank  ->  rank 3, [batch, M, K] x [batch, K, N], batch dims broadcast by repeating
-bool matmul_to_rank_3(Rewriter& rw, Node& n) {
+bool matmul_to_rank_3(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Type out = rw.type(n.outputs[0]);
   if (rw.type(n.inputs[0]).rank() == 3 && rw.type(n.inputs[1]).rank() == 3 &&

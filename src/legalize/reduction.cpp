@@ -62,7 +62,7 @@ ValueId sum_rows(Rewriter& rw, ValueId x, double divisor, Type type, const Node*
 // bytes to be read (10 cycles on U55, 24 on U85). A plane of 9 x 1280 costs 1.3 k cycles on U85-256, where AVG_POOL2D
 // takes 3.2 k and a depthwise conv of 1280 channels 31 k. The rescale carries 1/L, so nothing is rounded to the
 // operand's steps.
-bool sum_by_conv(Rewriter& rw, Node& n) {
+bool sum_by_conv(Rewriter& rw, const Node& n) {
   if (!n.flag(Key::Keepdim) || !computes_on_codes(rw, n)) return false;
   const Shape in = rw.type(n.inputs[0]).shape;
   std::optional<Block> block = block_of(in, n.ints(Key::Axes));
@@ -107,7 +107,7 @@ bool sum_by_conv(Rewriter& rw, Node& n) {
 }
 
 // sum or mean over dims side by side  ->  over one: [before, all of them, after]. lower/ makes a sum per dim.
-bool merge_reduced_dims(Rewriter& rw, Node& n) {
+bool merge_reduced_dims(Rewriter& rw, const Node& n) {
   if (!n.flag(Key::Keepdim) || n.ints(Key::Axes).size() == 1 || !on_integers(rw.graph(), n)) return false;
   const Type out = rw.type(n.outputs[0]);
   std::optional<Block> block = block_of(rw.type(n.inputs[0]).shape, n.ints(Key::Axes));

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMaxPieces = 512;  // of one concat; more cost too much
 
 // pad(x, reflect | replicate | circular)  ->  slices of x beside x, axis by axis
-bool pad_with_slices(Rewriter& rw, Node& n) {
+bool pad_with_slices(Rewriter& rw, const Node& n) {
   std::string mode(n.text(Key::Mode, "constant"));
   if (mode == "constant" || !on_integers(rw.graph(), n)) return false;
   const Ints padding = n.ints(Key::Padding);
@@ -43,7 +43,7 @@ bool pad_with_slices(Rewriter& rw, Node& n) {
 }
 
 // pad with negative amounts  ->  slices, then a pad
-bool crop_pad(Rewriter& rw, Node& n) {
+bool crop_pad(Rewriter& rw, const Node& n) {
   Ints padding = n.ints(Key::Padding);
   if (!on_integers(rw.graph(), n) || std::none_of(padding.begin(), padding.end(), [](int64_t p) { return p < 0; }))
     return false;
@@ -77,7 +77,7 @@ std::vector<int64_t> nearest_positions(const Node& n, size_t i, int64_t in, int6
 }
 
 // resize nearest that the core refuses  ->  repeats, for whole factors; rows and columns picked one by one otherwise
-bool repeat_nearest(Rewriter& rw, Node& n) {
+bool repeat_nearest(Rewriter& rw, const Node& n) {
   if (!is_resize(rw, n, "nearest")) return false;
   const Type out = rw.type(n.outputs[0]);
   const Shape in = rw.type(n.inputs[0]).shape;
@@ -113,7 +113,7 @@ bool repeat_nearest(Rewriter& rw, Node& n) {
 // resize bilinear by a whole factor f, half-pixel centres, on a core without it  ->  the data with its border repeated,
 // a depthwise conv per phase, phases interleaved as for a transposed conv. Weights are multiples of 1/(2f) along each
 // axis, exact in 8 bits up to f = 5.
-bool bilinear_by_phases(Rewriter& rw, Node& n) {
+bool bilinear_by_phases(Rewriter& rw, const Node& n) {
   if (!is_resize(rw, n, "bilinear") || n.flag(Key::AlignCorners) || facts_of(rw).has_resize) return false;
   const Type out = rw.type(n.outputs[0]);
   const Shape in = rw.type(n.inputs[0]).shape;

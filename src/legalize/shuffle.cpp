@@ -16,7 +16,7 @@ struct Shuffle {
 };
 
 std::optional<Shuffle> shuffle_of(Rewriter& rw, ValueId result) {
-  Node* top = rw.graph().producer(result);
+  const Node* top = rw.graph().producer(result);
   if (!top) return std::nullopt;
   if (top->op == Op::Slice) {
     if (top->integer(Key::Axis) != 1 || top->integer(Key::Step) != 1) return std::nullopt;
@@ -25,8 +25,8 @@ std::optional<Shuffle> shuffle_of(Rewriter& rw, ValueId result) {
     whole->source = {whole->source.begin() + top->integer(Key::Start), whole->source.begin() + top->integer(Key::End)};
     return whole;
   }
-  Node* turn = top->op == Op::Reshape ? rw.producer(*top, 0, Op::Transpose) : nullptr;
-  Node* split = turn ? rw.producer(*turn, 0, Op::Reshape) : nullptr;
+  const Node* turn = top->op == Op::Reshape ? rw.producer(*top, 0, Op::Transpose) : nullptr;
+  const Node* split = turn ? rw.producer(*turn, 0, Op::Reshape) : nullptr;
   if (!split) return std::nullopt;
   const Type& type = rw.type(split->inputs[0]);
   const Shape& parts = rw.type(split->outputs[0]).shape;
@@ -51,7 +51,7 @@ bool is_plain_conv(const Rewriter& rw, const Node& n) {
 }
 
 // conv(shuffle(x))  ->  conv(x) with its weights in x's order, zeros for channels that are not picked
-bool shuffle_in_weights(Rewriter& rw, Node& n) {
+bool shuffle_in_weights(Rewriter& rw, const Node& n) {
   std::optional<Shuffle> shuffle = is_plain_conv(rw, n) ? shuffle_of(rw, n.inputs[0]) : std::nullopt;
   std::optional<Kernel> kernel = shuffle ? kernel_of(rw, n) : std::nullopt;
   if (!kernel) return false;
@@ -68,7 +68,7 @@ bool shuffle_in_weights(Rewriter& rw, Node& n) {
 }
 
 // shuffle(x), or a slice of it, that others read than such convolutions  ->  a 1x1 conv that picks its channels
-bool shuffle_by_conv(Rewriter& rw, Node& n) {
+bool shuffle_by_conv(Rewriter& rw, const Node& n) {
   constexpr int64_t kMostChannels = 512;  // the weights have the square of it, nearly all zero
   std::optional<Shuffle> shuffle = shuffle_of(rw, n.outputs[0]);
   if (!shuffle) return false;

@@ -104,7 +104,7 @@ std::optional<ValueId> bring_back(Rewriter& rw, ValueId id, const Chain& chain, 
 }
 
 // elementwise(moved x, moved y)  ->  move(elementwise(x, y)), when both were moved in the same way
-bool sink_moves_past_elementwise(Rewriter& rw, Node& n) {
+bool sink_moves_past_elementwise(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Type out = rw.type(n.outputs[0]);
   if (out.quantized() && out.quant->per_channel()) return false;
@@ -132,7 +132,7 @@ bool sink_moves_past_elementwise(Rewriter& rw, Node& n) {
 }
 
 // op(moved x) along an axis that is not of size 1  ->  move(op(x) along the axis where it came from)
-bool sink_moves_past_axis_op(Rewriter& rw, Node& n) {
+bool sink_moves_past_axis_op(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n) || (info(n.op).traits.reduction && !n.flag(Key::Keepdim))) return false;
   const Type out = rw.type(n.outputs[0]);
   Ints axes = n.has(Key::Axes) ? n.ints(Key::Axes) : n.has(Key::Axis) ? Ints{n.integer(Key::Axis)} : Ints{};

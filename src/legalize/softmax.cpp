@@ -21,7 +21,7 @@ ValueId below_max(Rewriter& rw, ValueId x) {
 }
 
 // softmax(x) along another axis than the last  ->  transpose, softmax along the last, transpose back
-bool softmax_along_last(Rewriter& rw, Node& n) {
+bool softmax_along_last(Rewriter& rw, const Node& n) {
   const Type out = rw.type(n.outputs[0]);
   int64_t axis = n.integer(Key::Axis);
   int64_t last = out.rank() - 1;
@@ -38,7 +38,7 @@ bool softmax_along_last(Rewriter& rw, Node& n) {
 }
 
 // softmax(x)  ->  e = exp(x - max x); e * (1 / sum e)
-bool expand_softmax(Rewriter& rw, Node& n) {
+bool expand_softmax(Rewriter& rw, const Node& n) {
   const Type& type = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
   if (!computes_on_codes(rw, n) || n.integer(Key::Axis) != type.rank() - 1) return false;
@@ -55,7 +55,7 @@ bool expand_softmax(Rewriter& rw, Node& n) {
 }
 
 // log_softmax(x)  ->  d = x - max x; d - log(sum exp(d))
-bool expand_log_softmax(Rewriter& rw, Node& n) {
+bool expand_log_softmax(Rewriter& rw, const Node& n) {
   const Type& type = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
   if (!computes_on_codes(rw, n) || n.integer(Key::Axis) != type.rank() - 1) return false;

@@ -50,7 +50,7 @@ ValueId cut(Rewriter& rw, ValueId x, int64_t axis, std::pair<int64_t, int64_t>& 
 }
 
 // conv_transpose(x)  ->  a conv per phase of the height, concat along the width, reshape
-bool split_phases(Rewriter& rw, Node& n) {
+bool split_phases(Rewriter& rw, const Node& n) {
   if (rw.type(n.inputs[0]).rank() != 4 || !on_integers(rw.graph(), n) || n.integer(Key::Groups, 1) != 1) return false;
   std::optional<Kernel> kernel = kernel_of(rw, n);
   if (!kernel) return false;
@@ -101,7 +101,7 @@ ValueId part_of(Rewriter& rw, ValueId x, int64_t axis, int64_t start, int64_t en
 }
 
 // conv_transpose with groups  ->  slices, one each, concat
-bool split_transposed_groups(Rewriter& rw, Node& n) {
+bool split_transposed_groups(Rewriter& rw, const Node& n) {
   int64_t groups = n.integer(Key::Groups, 1);
   if (groups == 1 || !on_integers(rw.graph(), n) || n.flag(Key::ChannelsLast)) return false;
   const Type out = rw.type(n.outputs[0]);

@@ -7,7 +7,7 @@ namespace swoop {
 namespace {
 
 // A window op on one spatial dim  ->  the same on two, with height 1. [N,C,L] becomes [N,C,1,L].
-bool widen_window_to_2d(Rewriter& rw, Node& n) {
+bool widen_window_to_2d(Rewriter& rw, const Node& n) {
   const Shape& in = rw.type(n.inputs[0]).shape;
   if (in.size() != 3 || !on_integers(rw.graph(), n)) return false;
   const Type& out = rw.type(n.outputs[0]);
@@ -37,7 +37,7 @@ bool widen_window_to_2d(Rewriter& rw, Node& n) {
 // A conv on three spatial dims  ->  a conv on two: the planes that one result plane reads stand side by side as
 // channels, and the result planes are the batch. U55 and U65 have no other form; the U85's own takes 3 times the
 // cycles.
-bool conv_by_planes(Rewriter& rw, Node& n) {
+bool conv_by_planes(Rewriter& rw, const Node& n) {
   const Type in = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
   if (in.rank() != 5 || n.flag(Key::ChannelsLast) || !on_integers(rw.graph(), n)) return false;
@@ -72,7 +72,7 @@ bool conv_by_planes(Rewriter& rw, Node& n) {
 
 // A stride along a dim with one result position moves nothing  ->  stride 1. Lifts the limit on strides for global
 // pools.
-bool drop_idle_stride(Rewriter& rw, Node& n) {
+bool drop_idle_stride(Rewriter& rw, const Node& n) {
   bool last = n.flag(Key::ChannelsLast);
   const Shape& out = rw.type(n.outputs[0]).shape;
   Ints stride = n.ints(Key::Stride);
@@ -101,7 +101,7 @@ bool drop_idle_stride(Rewriter& rw, Node& n) {
 
 // TOSA wants (in + pad - reach) to be a multiple of the stride: what no window reads is taken off the padding, then off
 // the data.
-bool fit_window(Rewriter& rw, Node& n) {
+bool fit_window(Rewriter& rw, const Node& n) {
   if (n.flag(Key::CeilMode) || !on_integers(rw.graph(), n)) return false;
   size_t first = n.flag(Key::ChannelsLast) ? 1 : 2;
   Ints padding = n.ints(Key::Padding);
@@ -132,7 +132,7 @@ bool fit_window(Rewriter& rw, Node& n) {
 
 // ceil_mode  ->  padding after the data, for the last window. Padding is not counted here: PyTorch does not count what
 // is beyond the padded input either.
-bool drop_ceil_mode(Rewriter& rw, Node& n) {
+bool drop_ceil_mode(Rewriter& rw, const Node& n) {
   if (!n.flag(Key::CeilMode) || !on_integers(rw.graph(), n)) return false;
   if (n.op == Op::AvgPool && n.flag(Key::CountIncludePad)) return false;  // count_padding's first
   bool last = n.flag(Key::ChannelsLast);
@@ -149,7 +149,7 @@ bool drop_ceil_mode(Rewriter& rw, Node& n) {
 }
 
 // avg_pool that counts its padding  ->  pad with zeros, then a pool without padding
-bool count_padding(Rewriter& rw, Node& n) {
+bool count_padding(Rewriter& rw, const Node& n) {
   if (!n.flag(Key::CountIncludePad) || !on_integers(rw.graph(), n)) return false;
   const Ints& padding = n.ints(Key::Padding);
   bool padded = std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p != 0; });
@@ -167,7 +167,7 @@ bool count_padding(Rewriter& rw, Node& n) {
 }
 
 // adaptive pools whose windows are all alike  ->  plain pools
-bool plain_adaptive_pool(Rewriter& rw, Node& n) {
+bool plain_adaptive_pool(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
   const Shape& in = rw.type(n.inputs[0]).shape;
   const Ints& size = n.ints(Key::Size);
@@ -202,7 +202,7 @@ ValueId slice_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t start, int64_t
 
 // conv with groups that is not depthwise  ->  slices, a conv each, concat. Cheaper than a dense conv with zeros
 // (measured 1.5 against 4.5 cycles per element on U55 for 4 x 16 channels).
-bool split_grouped_conv(Rewriter& rw, Node& n) {
+bool split_grouped_conv(Rewriter& rw, const Node& n) {
   int64_t groups = n.integer(Key::Groups, 1);
   const Shape in = rw.type(n.inputs[0]).shape;
   if (groups == 1 || n.flag(Key::ChannelsLast) || !on_integers(rw.graph(), n)) return false;
@@ -227,7 +227,7 @@ bool split_grouped_conv(Rewriter& rw, Node& n) {
 }
 
 // window(x) channels first  ->  transpose, the same channels last, transpose back
-bool turn_channels_last(Rewriter& rw, Node& n) {
+bool turn_channels_last(Rewriter& rw, const Node& n) {
   const Type& in = rw.type(n.inputs[0]);
   if (n.flag(Key::ChannelsLast) || in.rank() < 4 || !on_integers(rw.graph(), n) ||
       !supports(rw.graph(), n, target_of(rw)).ok)

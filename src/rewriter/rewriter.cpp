@@ -8,25 +8,63 @@
 
 namespace swoop {
 
+namespace {
+
+// Whether a value holds booleans, integers or reals: quantized or not, those are the same.
+enum class Kind { Booleans, Integers, Reals };
+Kind kind_of(const Type& type) {
+  if (type.quantized() || is_float(type.dtype)) return Kind::Reals;
+  return type.dtype == DType::Bool ? Kind::Booleans : Kind::Integers;
+}
+
+}  // namespace
+
 ValueId Rewriter::make(Op op, std::vector<ValueId> inputs, Attrs attrs) {
+  ++changes_;
   Node& node = graph_->add_node(op, std::move(inputs), {}, std::move(attrs), root_->loc, root_->name, root_->id);
   Result<std::vector<Type>> types = infer(*graph_, node);
-  CHECK(types, "{} made for node {} does not infer: {}", name_of(op), root_->name, types.error().message);
-  CHECK(types->size() == 1, "{} made for node {} has {} results", name_of(op), root_->name, types->size());
+  CHECK(types, "rule {} at node {}: {} does not infer: {}", rule_, root_->name, name_of(op), types.error().message);
+  CHECK(types->size() == 1, "rule {} at node {}: {} has {} results", rule_, root_->name, name_of(op), types->size());
   graph_->add_result(node, std::move(types->front()));
   touch(node.id);
   return node.outputs[0];
 }
 
 ValueId Rewriter::make(Op op, std::vector<ValueId> inputs, Attrs attrs, Type type) {
+  ++changes_;
   Node& node =
       graph_->add_node(op, std::move(inputs), {std::move(type)}, std::move(attrs), root_->loc, root_->name, root_->id);
+  check_type(node, 0);
   touch(node.id);
   return node.outputs[0];
 }
 
+// Shape and kind follow from the operands; only the codes are a rule's choice.
+void Rewriter::check_type(const Node& node, size_t output) const {
+  Result<std::vector<Type>> types = infer(*graph_, node);
+  CHECK(types, "rule {} at node {}: {} does not infer: {}", rule_, root_->name, name_of(node.op),
+        types.error().message);
+  const Type& given = type(node.outputs[output]);
+  const Type& inferred = (*types)[output];
+  CHECK(given.shape == inferred.shape && kind_of(given) == kind_of(inferred),
+        "rule {} at node {} gives {} the type {} where inference says {}", rule_, root_->name, name_of(node.op),
+        to_text(given), to_text(inferred));
+}
+
 ValueId Rewriter::constant(Type type, Buffer data, std::string_view name) {
+  ++changes_;
   return graph_->add_constant(std::move(type), graph_->store(std::move(data)), std::string(name));
+}
+
+ValueId Rewriter::quantized_constant(ValueId constant, const Type& type) {
+  ++changes_;
+  return quantize_constant(*graph_, constant, type);
+}
+
+std::optional<ValueId> Rewriter::folded(const Node& node) {
+  std::optional<ValueId> constant = fold(*graph_, node);
+  changes_ += constant.has_value();
+  return constant;
 }
 
 void Rewriter::touch(NodeId id) {
@@ -82,12 +120,13 @@ void Rewriter::hand_on_origin(const Node& node, ValueId with) {
   }
 }
 
-void Rewriter::replace(Node& node, ValueId with) {
+void Rewriter::replace(const Node& node, ValueId with) {
+  ++changes_;
   CHECK(node.outputs.size() == 1, "node {} with {} results is replaced by one value", node.name, node.outputs.size());
   ValueId old = node.outputs[0];
   CHECK(old != with, "node {} is replaced by itself", node.name);
-  CHECK(type(old).shape == type(with).shape, "node {} of shape {} is replaced by {}", node.name,
-        to_text(type(old).shape), to_text(type(with).shape));
+  CHECK(type(old).shape == type(with).shape && kind_of(type(old)) == kind_of(type(with)),
+        "rule {} replaces node {} of type {} by {}", rule_, node.name, to_text(type(old)), to_text(type(with)));
   hand_on_origin(node, with);
   graph_->replace_all_uses(old, with);
   touch_users(with);
@@ -102,29 +141,38 @@ void Rewriter::replace(Node& node, ValueId with) {
   }
 }
 
-void Rewriter::set_input(Node& node, size_t index, ValueId input) {
+void Rewriter::set_input(const Node& node, size_t index, ValueId input) {
+  ++changes_;
   ValueId old = node.inputs[index];
-  graph_->set_input(node, index, input);
+  graph_->set_input(graph_->node(node.id), index, input);
   touch(node.id);
   for (ValueId output : node.outputs) touch_users(output);
   if (input != kNone) touch(graph_->value(input).producer);
   if (old != kNone && graph_->value(old).producer != kNone) erase_if_dead(graph_->value(old).producer);
 }
 
-void Rewriter::set_attr(Node& node, Key key, Attr value) {
-  node.attrs.set(key, std::move(value));
+void Rewriter::set_attr(const Node& node, Key key, Attr value) {
+  ++changes_;
+  graph_->node(node.id).attrs.set(key, std::move(value));
   touch(node.id);
 }
 
 void Rewriter::set_type(ValueId id, Type type) {
+  ++changes_;
   graph_->value(id).type = std::move(type);
+  if (const Node* node = graph_->producer(id)) check_type(*node, value(id).index);
   touch(graph_->value(id).producer);
   touch_users(id);
 }
 
-Node* Rewriter::producer(const Node& node, size_t index, Op op) {
+Graph& Rewriter::body(const Node& node, size_t index) {
+  ++changes_;
+  return *node.bodies[index];
+}
+
+const Node* Rewriter::producer(const Node& node, size_t index, Op op) const {
   if (index >= node.inputs.size()) return nullptr;
-  Node* found = graph_->producer(node.inputs[index]);
+  const Node* found = graph_->producer(node.inputs[index]);
   return found && found->op == op ? found : nullptr;
 }
 
@@ -164,7 +212,12 @@ class RuleEngine {
     for (size_t index : by_op_[static_cast<size_t>(node.op)]) {
       RuleStats& rule = stats_.rules[index];
       ++rule.tries;
-      if (!rules_[index].apply(rewriter_, node)) continue;
+      rewriter_.rule_ = rule.name;
+      size_t before = rewriter_.changes_;
+      bool fired = rules_[index].apply(rewriter_, node);
+      CHECK(fired == (rewriter_.changes_ != before), "rule {} {} at node {} ({})", rule.name,
+            fired ? "fires and has changed nothing" : "refuses and has changed the graph", node.name, name_of(node.op));
+      if (!fired) continue;
       ++rule.hits;
       CHECK(++stats_.hits < limit, "rules {} and {} undo each other", rule.name, last_hit_);
       last_hit_ = rule.name;

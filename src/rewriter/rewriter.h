@@ -2,8 +2,12 @@
 // its op as a root, and after a change only the new nodes and the neighbours of what changed are queued again. A rule
 // table whose root ops are absent from the graph and all its bodies is not run at all. Every rule counts its tries,
 // hits and time.
+// A rule reads the graph and changes it through the Rewriter alone, which counts: a rule that refuses has changed
+// nothing, one that fires has changed something, and a type that a rule hands in is what inference would say but for
+// its quantization. Each is checked at every visit and names the rule.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -15,7 +19,7 @@ namespace swoop {
 
 class Rewriter {
  public:
-  Graph& graph() { return *graph_; }
+  const Graph& graph() const { return *graph_; }
   const Type& type(ValueId id) const { return graph_->type(id); }
   const Value& value(ValueId id) const { return graph_->value(id); }
 
@@ -30,16 +34,19 @@ class Rewriter {
   ValueId make(Op op, std::vector<ValueId> inputs, Attrs attrs = {});
   ValueId make(Op op, std::vector<ValueId> inputs, Attrs attrs, Type type);
   ValueId constant(Type type, Buffer data, std::string_view name);
+  ValueId quantized_constant(ValueId constant, const Type& type);  // of ops/ops.h: quantize_constant and fold
+  std::optional<ValueId> folded(const Node& node);
 
   // All uses of `node`'s result become `with`; the node and what only it used are erased.
-  void replace(Node& node, ValueId with);
+  void replace(const Node& node, ValueId with);
   // Changes in place; the node and its neighbours are visited again.
-  void set_input(Node& node, size_t index, ValueId value);
-  void set_attr(Node& node, Key key, Attr value);
+  void set_input(const Node& node, size_t index, ValueId value);
+  void set_attr(const Node& node, Key key, Attr value);
   void set_type(ValueId value, Type type);
+  Graph& body(const Node& node, size_t index);  // to be changed
 
   // The producer of input `index` if it is an `op`, else null.
-  Node* producer(const Node& node, size_t index, Op op);
+  const Node* producer(const Node& node, size_t index, Op op) const;
   bool used_once(ValueId id) const { return graph_->value(id).uses.size() == 1; }
 
  private:
@@ -48,10 +55,13 @@ class Rewriter {
   void touch_users(ValueId id);
   void erase_if_dead(NodeId id);
   void hand_on_origin(const Node& node, ValueId with);
+  void check_type(const Node& node, size_t output) const;
 
   Graph* graph_ = nullptr;
   const void* context_ = nullptr;
   Node* root_ = nullptr;
+  std::string_view rule_;  // that is being tried
+  size_t changes_ = 0;
   bool requeue_ = true;
   std::vector<NodeId> worklist_;
   std::vector<bool> queued_;
@@ -60,7 +70,7 @@ class Rewriter {
 struct Rule {
   std::string_view name;  // the function's name in kebab case
   std::vector<Op> roots;
-  bool (*apply)(Rewriter&, Node&);  // true when something changed
+  bool (*apply)(Rewriter&, const Node&);  // true when something changed
 };
 
 struct RuleStats {

@@ -6,8 +6,8 @@ namespace swoop {
 namespace {
 
 // transpose(transpose(x, p), q)  ->  transpose(x, p then q)
-bool merge(Rewriter& rw, Node& n) {
-  Node* inner = rw.producer(n, 0, Op::Transpose);
+bool merge(Rewriter& rw, const Node& n) {
+  const Node* inner = rw.producer(n, 0, Op::Transpose);
   if (!inner) return false;
   Ints perm;
   for (int64_t axis : n.ints(Key::Perm)) perm.push_back(inner->ints(Key::Perm)[static_cast<size_t>(axis)]);
@@ -15,14 +15,14 @@ bool merge(Rewriter& rw, Node& n) {
   return true;
 }
 
-bool drop_identity(Rewriter& rw, Node& n) {
+bool drop_identity(Rewriter& rw, const Node& n) {
   if (n.ints(Key::Perm) != Ints{0, 1}) return false;
   rw.replace(n, n.inputs[0]);
   return true;
 }
 
 // add(a, b) -> add(b, a), for ever
-bool swap_operands(Rewriter& rw, Node& n) {
+bool swap_operands(Rewriter& rw, const Node& n) {
   rw.replace(n, rw.make(Op::Add, {n.inputs[1], n.inputs[0]}));
   return true;
 }
@@ -84,7 +84,7 @@ TEST(Rewriter, keeps_what_other_users_need) {
 }
 
 // add(a, b)  ->  reshape(transpose(add(transpose(a), transpose(b))))
-bool turn_add(Rewriter& rw, Node& n) {
+bool turn_add(Rewriter& rw, const Node& n) {
   if (rw.producer(n, 0, Op::Transpose)) return false;
   auto turned = [&](ValueId v) { return rw.make(Op::Transpose, {v}, {{Key::Perm, Ints{1, 2, 0}}}); };
   ValueId sum = rw.make(Op::Add, {turned(n.inputs[0]), turned(n.inputs[1])});
@@ -145,6 +145,78 @@ TEST(RewriterDeathTest, names_the_rules_that_undo_each_other) {
   const Rule rules[] = {{"swap-operands", {Op::Add}, swap_operands}};
   EXPECT_EXIT(rewrite(graph, rules, Repeat::Fixpoint), testing::ExitedWithCode(2),
               "rules swap-operands and swap-operands undo each other");
+}
+
+Graph one_sum() {
+  Graph graph;
+  Type type{DType::F32, {2}, {}};
+  ValueId x = graph.add_input(type, "x");
+  graph.add_output(graph.add_node(Op::Add, {x, x}, {type}, {}, kNone, "sum").outputs[0]);
+  return graph;
+}
+
+// Runs one rule on add(x, x).
+void run_on_sum(bool (*apply)(Rewriter&, const Node&)) {
+  Graph graph = one_sum();
+  const Rule rules[] = {{"the-rule", {Op::Add}, apply}};
+  rewrite(graph, rules, Repeat::Fixpoint);
+}
+
+TEST(RewriterDeathTest, names_a_rule_that_refuses_and_leaves_a_node) {
+  EXPECT_EXIT(run_on_sum([](Rewriter& rw, const Node& n) {
+                rw.make(Op::Mul, {n.inputs[0], n.inputs[1]});
+                return false;
+              }),
+              testing::ExitedWithCode(2), "rule the-rule refuses and has changed the graph at node sum");
+}
+
+TEST(RewriterDeathTest, names_a_rule_that_refuses_and_leaves_a_constant) {
+  EXPECT_EXIT(run_on_sum([](Rewriter& rw, const Node&) {
+                rw.constant({DType::I8, {1}, {}}, Buffer(1), "c");
+                return false;
+              }),
+              testing::ExitedWithCode(2), "rule the-rule refuses and has changed the graph");
+}
+
+TEST(RewriterDeathTest, names_a_rule_that_refuses_and_leaves_an_attribute) {
+  EXPECT_EXIT(run_on_sum([](Rewriter& rw, const Node& n) {
+                rw.set_attr(n, Key::ActMin, 0.0);
+                return false;
+              }),
+              testing::ExitedWithCode(2), "rule the-rule refuses and has changed the graph");
+}
+
+TEST(RewriterDeathTest, names_a_rule_that_fires_for_nothing) {
+  EXPECT_EXIT(run_on_sum([](Rewriter&, const Node&) { return true; }), testing::ExitedWithCode(2),
+              "rule the-rule fires and has changed nothing at node sum");
+}
+
+TEST(RewriterDeathTest, names_a_rule_that_hands_in_a_wrong_shape) {
+  EXPECT_EXIT(run_on_sum([](Rewriter& rw, const Node& n) {
+                rw.replace(n, rw.make(Op::Mul, n.inputs, {}, {DType::F32, {3}, {}}));
+                return true;
+              }),
+              testing::ExitedWithCode(2),
+              "rule the-rule at node sum gives mul the type f32.3. where inference says f32");
+}
+
+TEST(RewriterDeathTest, names_a_rule_that_hands_in_booleans_for_reals) {
+  EXPECT_EXIT(run_on_sum([](Rewriter& rw, const Node& n) {
+                rw.set_type(n.outputs[0], {DType::Bool, {2}, {}});
+                return true;
+              }),
+              testing::ExitedWithCode(2), "rule the-rule at node sum gives add the type bool");
+}
+
+// The codes are a rule's own choice.
+TEST(Rewriter, takes_any_quantized_type_for_reals) {
+  Graph graph = one_sum();
+  const Rule rules[] = {{"to-codes", {Op::Add}, [](Rewriter& rw, const Node& n) {
+                           if (rw.type(n.outputs[0]).quantized()) return false;
+                           rw.set_type(n.outputs[0], {DType::I8, {2}, Quant{{0.5}, {0}, -1, -128, 127}});
+                           return true;
+                         }}};
+  EXPECT_EQ(rewrite(graph, rules, Repeat::Fixpoint).hits, 1u);
 }
 
 }  // namespace
