@@ -5,6 +5,7 @@
 
 #include "driver/compile.h"
 #include "driver/cost.h"
+#include "support/check.h"
 #include "support/file.h"
 
 namespace swoop {
