@@ -52,7 +52,7 @@ bool cast_to_codes(Rewriter& rw, const Node& n) {
   const Type& from = rw.type(cast->inputs[0]);
   if (from.quantized() || (from.dtype != DType::U8 && from.dtype != DType::I8 && from.dtype != DType::I16))
     return false;
-  rw.replace(n, rw.make(Op::Cast, cast->inputs, {{Key::DType, rw.type(n.outputs[0]).dtype}}, rw.type(n.outputs[0])));
+  rw.replace(n, rw.make(Op::Cast, cast->inputs, cast->attrs, rw.type(n.outputs[0])));
   return true;
 }
 
