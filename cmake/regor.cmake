@@ -1,5 +1,8 @@
-# regor as an imported library, and Vela's own vela.ini as a generated header: its numbers are Arm's, so they are taken
-# from the release and not kept in this tree.
+# regor as an imported library, built once for all clones and presets beside our own files, and Vela's own vela.ini as a generated
+# header: its numbers are Arm's, so they are taken from the release and not kept in this tree.
+add_custom_command(OUTPUT ${REGOR_LIBRARY} COMMAND ${CMAKE_SOURCE_DIR}/tools/regor.sh ${REGOR_SOURCE} ${REGOR_LIBRARY}
+  COMMENT "Building regor ${SWOOP_VELA_VERSION}, once" VERBATIM)
+add_custom_target(regor_library DEPENDS ${REGOR_LIBRARY})  # nobody need depend on it: what is linked with the file waits for it
 add_library(regor STATIC IMPORTED)
 set_target_properties(regor PROPERTIES
   IMPORTED_LOCATION ${REGOR_LIBRARY}

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Sets up a fresh Debian or Ubuntu machine; run again, it finds what is there and is done in a blink.
-#   tools/setup.sh build   what the build needs: system packages, .venv with the executorch wheel, regor (default)
+#   tools/setup.sh build   what the build needs: system packages, .venv with the executorch wheel, regor's source (default)
 #   tools/setup.sh test    and what the tests need: googletest, clang for fuzzing, and the peers they compare with:
 #                          PyTorch, executorch with Vela and the TOSA reference model, pytest
-# SWOOP_CACHE (default ~/.cache/swoop) keeps regor's library, which takes minutes to build, across clones.
+# SWOOP_CACHE (default ~/.cache/swoop) keeps regor, its source and its library, for all clones.
 set -euo pipefail
 
 readonly EXECUTORCH=1.5.1
@@ -55,7 +55,7 @@ pip_install() { "$venv/bin/python" -m pip install -q --disable-pip-version-check
 executorch_wheel() {
   if installed executorch $EXECUTORCH; then say "executorch $EXECUTORCH is there"; return; fi
   say "installing the executorch $EXECUTORCH wheel without its dependencies"
-  pip_install --no-deps "executorch==$EXECUTORCH"
+  pip_install --no-deps --no-compile "executorch==$EXECUTORCH"  # the build reads headers and libraries, no Python
 }
 
 peers() {
@@ -72,51 +72,24 @@ peers() {
   fi
 }
 
-# Built under a temporary name and renamed, so that a broken build is never taken for a library; one builder at a time.
-regor_library() {
-  if [[ -s $regor/build/libregor.a && -d $regor/src/ethosu/regor ]]; then say "regor $VELA is there"; return; fi
+# Unpacked under a temporary name and renamed, so that half a tree is never taken for the source. The build makes the
+# library from it (tools/regor.sh).
+regor_source() (
+  if [[ -d $regor/src/ethosu/regor ]]; then say "the source of regor $VELA is there"; return; fi
+  say "downloading the source of regor (ethos-u-vela $VELA)"
   mkdir -p "$cache"
-  exec 9>"$regor.lock"
-  flock 9
-  if [[ -s $regor/build/libregor.a && -d $regor/src/ethosu/regor ]]; then say "regor $VELA is there"; return; fi
   local work
   work=$(mktemp -d "$regor.XXXXXX")
-  # shellcheck disable=SC2064
-  trap "rm -rf '$work'" EXIT
-
-  say "downloading the source of ethos-u-vela $VELA"
+  trap 'rm -rf "$work"' EXIT
   "$venv/bin/python" -m pip download -q --disable-pip-version-check --no-deps --no-binary ethos-u-vela -d "$work" \
     "ethos-u-vela==$VELA"
   local tarball=$work/ethos_u_vela-$VELA.tar.gz
   echo "$VELA_SHA256  $tarball" | sha256sum --check --quiet ||
     fail "$tarball is not the release this project was tested with"
-  mkdir "$work/src"
+  mkdir -p "$work/src" "$regor"
   tar -xzf "$tarball" -C "$work/src" --strip-components=1
-
-  say "building regor $VELA, once (some minutes)"
-  local cmake=cmake
-  [[ -x /usr/bin/cmake ]] && cmake=/usr/bin/cmake  # Debian's, which is new enough, before whatever else is in PATH
-  # Release alone would turn on link-time optimisation and warnings as errors; the bindings, and with them Python, are
-  # not needed.
-  if ! { "$cmake" -S "$work/src/ethosu/regor" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-           -DREGOR_ENABLE_TESTING=OFF -DREGOR_ENABLE_LTO=OFF -DREGOR_ENABLE_WERROR=OFF -DREGOR_ENABLE_CCACHE=OFF \
-           -DPython3_FOUND=TRUE && "$cmake" --build "$work/build" -t regor-static; } >"$work/build.log" 2>&1; then
-    tail -n 40 "$work/build.log" >&2
-    fail "regor did not build"
-  fi
-
-  mkdir "$work/done" "$work/done/build"
-  mv "$(find "$work/build" -name libregor.a -print -quit)" "$work/done/build/libregor.a"
-  mv "$work/src" "$work/done/src"
-  if [[ -e $regor ]]; then
-    say "moving the incomplete $regor aside"
-    mv "$regor" "$(mktemp -d "$regor.incomplete.XXXXXX")"
-  fi
-  mv "$work/done" "$regor"
-  rm -rf "$work"
-  trap - EXIT
-  say "regor $VELA is in $regor"
-}
+  mv -T "$work/src" "$regor/src" 2>/dev/null || [[ -d $regor/src/ethosu/regor ]] || fail "cannot write $regor/src"
+)
 
 what=${1:-build}
 packages=("${BUILD_PACKAGES[@]}")
@@ -127,6 +100,7 @@ case $what in
 esac
 system_packages "${packages[@]}"
 virtual_environment
+regor_source &  # each waits for a network
 executorch_wheel
-regor_library
+wait $!
 if [[ $what == test ]]; then peers; fi
