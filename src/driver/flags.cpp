@@ -1,6 +1,7 @@
 #include "driver/flags.h"
 
 #include "driver/commands.h"
+#include "driver/quantize_config.h"
 #include "support/file.h"
 #include "support/parallel.h"
 

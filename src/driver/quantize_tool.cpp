@@ -10,6 +10,7 @@
 
 #include "driver/compile.h"
 #include "driver/pipeline.h"
+#include "driver/quantize_config.h"
 #include "support/file.h"
 
 namespace swoop {

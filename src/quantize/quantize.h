@@ -78,10 +78,6 @@ struct QuantizeOptions {
   std::function<Result<Cost>(const Graph&)> cost;
 };
 
-// Fills precision, method, ..., scopes and keep_float from TOML text; what the file does not say stays. `path` is for
-// messages.
-Result<void> read_quantize_config(std::string_view text, const std::string& path, QuantizeOptions& options);
-
 // -- what comes of it
 
 struct ValueReport {

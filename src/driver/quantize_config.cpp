@@ -1,9 +1,9 @@
 // The TOML that --quantize-config takes: keys with strings, numbers, booleans and arrays of strings; [[module]], [[op]]
 // and [[node]] tables.
+#include "driver/quantize_config.h"
+
 #include <charconv>
 #include <variant>
-
-#include "quantize/quantize.h"
 
 namespace swoop {
 
