@@ -25,6 +25,9 @@ Result<Graph> parse(std::string_view text);
 // sizes right, quantization parameters sane, bodies too. Null when there is none.
 std::optional<std::string> verify(const Graph& graph);
 
+// A copy with the same ids. It reads constants where the original keeps them, so the original must outlive it.
+Graph clone(const Graph& graph);
+
 // True when both print the same text with data and locations.
 bool same(const Graph& a, const Graph& b);
 

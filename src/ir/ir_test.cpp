@@ -62,6 +62,24 @@ TEST(Graph, replaces_uses_in_nodes_and_outputs) {
   EXPECT_EQ(verify(graph), std::nullopt);
 }
 
+TEST(Clone, has_the_same_ids_and_leaves_the_original_alone) {
+  Result<Graph> graph = parse(kText);
+  ASSERT_TRUE(graph) << graph.error().message;
+  ValueId input = graph->inputs()[0];
+  NodeId dead = graph->add_node(Op::Clamp, {input}, {graph->type(input)}, {}, kNone, "dead").id;
+  graph->erase(dead);
+  Graph copy = clone(*graph);
+  EXPECT_TRUE(same(copy, *graph));
+  EXPECT_EQ(verify(copy), std::nullopt);
+  EXPECT_EQ(copy.order(), graph->order());
+  EXPECT_EQ(copy.outputs()[0], graph->outputs()[0]);
+  EXPECT_FALSE(copy.node(dead).alive);
+  std::string before = print(*graph, {true, true});
+  copy.set_output(0, copy.inputs()[1]);
+  copy.erase_dead();
+  EXPECT_EQ(print(*graph, {true, true}), before);
+}
+
 TEST(Verify, sees_a_node_that_stands_before_its_operand) {
   Graph graph;
   Type type{DType::F32, {2}, {}};

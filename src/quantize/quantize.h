@@ -166,7 +166,4 @@ struct AccuracyReport {
 Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& quantized, const Samples& samples);
 std::string to_text(const AccuracyReport& report);
 
-// A copy with the same ids. It reads constants where the original keeps them, so the original must outlive it.
-Graph clone(const Graph& graph);
-
 }  // namespace swoop

@@ -1,4 +1,4 @@
-#include "quantize/quantize.h"
+#include "ir/ir.h"
 #include "support/check.h"
 
 namespace swoop {
