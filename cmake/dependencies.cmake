@@ -71,4 +71,4 @@ endforeach()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/product_avx2.cpp PROPERTIES COMPILE_OPTIONS "-O3;-mavx2;-mfma")
 endif()
-set(SWOOP_quantize_LIBRARIES PNG::PNG JPEG::JPEG)  # images as calibration samples
+set(SWOOP_samples_LIBRARIES PNG::PNG JPEG::JPEG)  # images as calibration samples

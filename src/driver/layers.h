@@ -12,6 +12,7 @@
 #include "ops/ops.h"
 #include "quantize/quantize.h"
 #include "run/runtime.h"
+#include "samples/samples.h"
 
 namespace swoop {
 

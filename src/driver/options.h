@@ -6,6 +6,7 @@
 
 #include "npu/npu.h"
 #include "quantize/quantize.h"
+#include "samples/samples.h"
 
 namespace swoop {
 

@@ -12,6 +12,7 @@
 #include "partition/partition.h"
 #include "quantize/quantize.h"
 #include "rewriter/rewriter.h"
+#include "samples/samples.h"
 
 namespace swoop {
 

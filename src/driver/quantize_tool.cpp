@@ -11,6 +11,7 @@
 #include "driver/compile.h"
 #include "driver/pipeline.h"
 #include "driver/quantize_config.h"
+#include "samples/samples.h"
 #include "support/file.h"
 
 namespace swoop {

@@ -237,15 +237,6 @@ std::vector<bool> masked_scores(const Graph& graph) {
   return masked;
 }
 
-void carry_state(const Graph& graph, std::span<const Tensor> outputs, std::vector<Tensor>& inputs) {
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    if (graph.output_port(o).role != Port::Role::State) continue;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (graph.input_port(i).role == Port::Role::State && graph.input_port(i).name == graph.output_port(o).name)
-        inputs[i] = outputs[o];
-  }
-}
-
 Result<Measured> calibrate(const Graph& graph, const Samples& samples) {
   Measured measured;
   Watch watch(graph, measured);

@@ -11,30 +11,10 @@
 
 #include "ir/ir.h"
 #include "ops/ops.h"
+#include "samples/samples.h"
 #include "support/result.h"
 
 namespace swoop {
-
-// -- samples
-
-struct Samples {
-  std::vector<std::vector<Tensor>>
-      inputs;           // per sample, one tensor per input of the graph; state inputs hold their initial value
-  std::string source;   // the path, or random:SEED
-  bool random = false;  // made up: whatever is quantized with them is uncalibrated
-};
-
-struct SampleOptions {
-  std::vector<double> mean = {0.0};  // of images, after scaling to 0..1, one value or one per channel
-  std::vector<double> std = {1.0};
-};
-
-// One .npz (an array per input; exactly the input's shape is one sample, one more leading axis that many), one .npy for
-// a model with a single input, a folder of such files or of images (.png, .jpg, .ppm), or random:SEED.
-Result<Samples> load_samples(const std::string& path, const Graph& graph, const SampleOptions& options = {});
-
-// The state outputs of one run are the state inputs of the next.
-void carry_state(const Graph& graph, std::span<const Tensor> outputs, std::vector<Tensor>& inputs);
 
 // -- what the user may ask for
 

@@ -1,4 +1,6 @@
 // Loading samples: the good forms, and a sentence for each thing that can be wrong with them.
+#include "samples/samples.h"
+
 #include <gtest/gtest.h>
 #include <png.h>
 #include <unistd.h>
@@ -6,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "quantize/quantize.h"
 #include "support/file.h"
 #include "support/npz.h"
 

@@ -1,12 +1,11 @@
-#include <fmt/ranges.h>
+#include "samples/samples.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 
-#include "quantize/images.h"
-#include "quantize/quantize.h"
+#include "samples/images.h"
 #include "support/file.h"
 #include "support/npz.h"
 
@@ -265,6 +264,15 @@ Result<Samples> random_samples(std::string_view seed_text, const Graph& graph) {
 }
 
 }  // namespace
+
+void carry_state(const Graph& graph, std::span<const Tensor> outputs, std::vector<Tensor>& inputs) {
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    if (graph.output_port(o).role != Port::Role::State) continue;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (graph.input_port(i).role == Port::Role::State && graph.input_port(i).name == graph.output_port(o).name)
+        inputs[i] = outputs[o];
+  }
+}
 
 Result<Samples> load_samples(const std::string& path, const Graph& graph, const SampleOptions& options) {
   constexpr std::string_view kRandom = "random:";

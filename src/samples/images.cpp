@@ -1,4 +1,4 @@
-#include "quantize/images.h"
+#include "samples/images.h"
 
 #include <jpeglib.h>
 #include <png.h>
