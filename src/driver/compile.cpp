@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <unordered_map>
 
+#include "accuracy/accuracy.h"
 #include "driver/layer_map.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "accuracy/accuracy.h"
 #include "driver/collect.h"
 #include "ir/ir.h"
 #include "ops/ops.h"
-#include "quantize/quantize.h"
 #include "run/runtime.h"
 #include "samples/samples.h"
 

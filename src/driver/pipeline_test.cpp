@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "accuracy/accuracy.h"
 #include "driver/compile.h"
 #include "driver/cost.h"
 #include "support/check.h"

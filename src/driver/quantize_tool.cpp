@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 
+#include "accuracy/accuracy.h"
 #include "driver/compile.h"
 #include "driver/pipeline.h"
 #include "driver/quantize_config.h"

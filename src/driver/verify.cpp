@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "accuracy/accuracy.h"
 #include "npu/npu.h"
 #include "run/runtime.h"
 #include "support/check.h"

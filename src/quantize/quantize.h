@@ -108,42 +108,4 @@ std::string to_text(const QuantizeReport& report);
 // True when some op that could be quantized still works on floats: then quantize() has work and samples are needed.
 bool needs_quantization(const Graph& graph);
 
-// -- accuracy
-
-// Signal and noise of values against their reference, summed over tensors.
-struct Noise {
-  double signal = 0;
-  double error = 0;
-
-  void add(const Tensor& reference,
-           const Tensor& actual);  // of one type and shape; elements that are not finite are masked by design
-  double db() const;               // 999 when they are equal
-};
-
-// Of `actual` against `reference`, over all tensors together, in dB.
-double sqnr_db(std::span<const Tensor> reference, std::span<const Tensor> actual);
-
-struct LayerAccuracy {
-  std::string name;  // of the value
-  std::string node;
-  std::string op;
-  std::string source;  // "net.py:31"
-  std::string type;
-  double sqnr_db = 0;  // of its value in the quantized graph, with all that went wrong before it
-  double own_db = 0;   // of this layer alone, its operands being exact
-  double clipped = 0;  // share of float elements outside the type's range
-};
-
-struct AccuracyReport {
-  size_t samples = 0;
-  bool uncalibrated = false;
-  double sqnr_db = 0;                 // of the outputs, mean over the samples
-  std::vector<double> output_db;      // per output
-  std::vector<LayerAccuracy> layers;  // worst own_db first
-};
-
-// `reference` is the float graph that `quantized` was made from in place: clone() it before quantize().
-Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& quantized, const Samples& samples);
-std::string to_text(const AccuracyReport& report);
-
 }  // namespace swoop

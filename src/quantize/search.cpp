@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "accuracy/accuracy.h"
+
 namespace swoop {
 
 namespace {

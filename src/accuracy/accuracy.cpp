@@ -1,10 +1,9 @@
+#include "accuracy/accuracy.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "quantize/calibrate.h"
-#include "quantize/quantize.h"
-#include "quantize/range.h"
 #include "support/check.h"
 
 namespace swoop {
@@ -18,18 +17,69 @@ struct Layer {
   double elements = 0;
 };
 
-struct Pass {
-  const Graph& graph;
-  std::vector<Tensor> values;  // by value id
-};
+using Values = std::vector<Tensor>;  // by value id
 
-void keep(void* context, ValueId id, const Tensor& tensor) { static_cast<Pass*>(context)->values[id] = tensor; }
+Result<std::vector<Tensor>> run(const Graph& graph, std::span<const Tensor> inputs, Values& values) {
+  values.assign(graph.value_slots(), {});
+  return execute(
+      graph, inputs,
+      [](void* context, ValueId id, const Tensor& tensor) { (*static_cast<Values*>(context))[id] = tensor; }, &values);
+}
 
 // The value of the float graph that one of the quantized graph stands for: the same id, or what a border node was made
 // of.
 ValueId float_value(const Graph& reference, const Graph& quantized, ValueId id) {
   while (id >= reference.value_slots()) id = quantized.producer(id)->inputs[0];
   return id;
+}
+
+// How many elements the codes of `type` miss by more than half a step.
+double count_clipped(const Tensor& tensor, const Type& type) {
+  double min = static_cast<double>(type.quant->qmin - type.zero_point()) * type.scale() - type.scale() / 2;
+  double max = static_cast<double>(type.quant->qmax - type.zero_point()) * type.scale() + type.scale() / 2;
+  double count = 0;
+  for (float x : tensor.as<float>())
+    count += std::isfinite(x) && (static_cast<double>(x) < min || static_cast<double>(x) > max);
+  return count;
+}
+
+// What `node` alone does to exact operands: its own constants, and the rounding of its result. Null where an operand
+// has no counterpart in the float graph.
+Result<std::optional<Tensor>> run_alone(const Graph& reference, const Graph& quantized, const Node& node,
+                                        const Values& exact, DType dtype) {
+  if (!node.bodies.empty()) return std::optional<Tensor>();
+  std::vector<Tensor> constants;
+  constants.reserve(node.inputs.size());
+  std::vector<const Tensor*> operands;
+  for (ValueId input : node.inputs) {
+    if (input == kNone) {
+      operands.push_back(nullptr);
+    } else if (quantized.value(input).constant) {
+      operands.push_back(&constants.emplace_back(to_tensor(quantized.value(input))));
+    } else {
+      ValueId from = float_value(reference, quantized, input);
+      if (exact[from].shape != quantized.type(input).shape) return std::optional<Tensor>();
+      operands.push_back(&exact[from]);
+    }
+  }
+  const Type& type = quantized.type(node.outputs[0]);
+  std::vector<Tensor> results;
+  results.push_back(make_tensor(dtype, type.shape));
+  TRY(evaluate(node, operands, results));
+  fake_quantize(results[0], type);
+  return std::optional<Tensor>(std::move(results[0]));
+}
+
+LayerAccuracy accuracy_of(const Graph& quantized, const Node& node, const Layer& layer) {
+  const Loc* loc = quantized.loc(node.loc);
+  return {.name = quantized.value(node.outputs[0]).name,
+          .node = node.name,
+          .op = node.op == Op::Unary ? node.text(Key::Fn) : std::string(name_of(node.op)),
+          .source = loc ? to_text(*loc) : "",
+          .type = to_text(quantized.type(node.outputs[0])),
+          .sqnr_db = layer.total.db(),
+          .own_db = layer.own.signal > 0 ? layer.own.db() : layer.total.db(),
+          .clipped = layer.elements > 0 ? layer.clipped / layer.elements : 0};
 }
 
 }  // namespace
@@ -77,10 +127,9 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
     std::vector<Tensor> inputs_quantized = sample;
     if (!previous.empty()) carry_state(reference, previous, inputs);
     if (!previous_quantized.empty()) carry_state(quantized, previous_quantized, inputs_quantized);
-    Pass exact{reference, std::vector<Tensor>(reference.value_slots())};
-    Pass rounded{quantized, std::vector<Tensor>(quantized.value_slots())};
-    TRY_ASSIGN(previous, execute(reference, inputs, keep, &exact));
-    TRY_ASSIGN(previous_quantized, execute(quantized, inputs_quantized, keep, &rounded));
+    Values exact, rounded;
+    TRY_ASSIGN(previous, run(reference, inputs, exact));
+    TRY_ASSIGN(previous_quantized, run(quantized, inputs_quantized, rounded));
     report.sqnr_db += sqnr_db(previous, previous_quantized) / static_cast<double>(samples.inputs.size());
     for (size_t i = 0; i < previous.size(); ++i) outputs[i].add(previous[i], previous_quantized[i]);
 
@@ -88,55 +137,18 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
       const Node& node = quantized.node(id);
       if (node.outputs.size() != 1 || !quantized.type(node.outputs[0]).quantized()) continue;
       ValueId wanted = float_value(reference, quantized, node.outputs[0]);
-      if (exact.values[wanted].data.empty() || info(node.op).traits.movement) continue;
+      if (exact[wanted].data.empty() || info(node.op).traits.movement) continue;
+      const Tensor& right = exact[wanted];
       Layer& layer = layers[id];
-      const Tensor& right = exact.values[wanted];
-      layer.total.add(right, rounded.values[node.outputs[0]]);
-      Range range = range_of(quantized.type(node.outputs[0]));
-      double margin = quantized.type(node.outputs[0]).scale() / 2;
-      for (float x : right.as<float>())
-        layer.clipped += std::isfinite(x) &&
-                         (static_cast<double>(x) < range.min - margin || static_cast<double>(x) > range.max + margin);
+      layer.total.add(right, rounded[node.outputs[0]]);
+      layer.clipped += count_clipped(right, quantized.type(node.outputs[0]));
       layer.elements += static_cast<double>(right.as<float>().size());
-      // Alone: this node's own constants and rounding, on operands from the float graph.
-      std::vector<Tensor> constants;
-      constants.reserve(node.inputs.size());
-      std::vector<const Tensor*> operands;
-      bool complete = node.bodies.empty();
-      for (ValueId input : node.inputs) {
-        if (input == kNone) {
-          operands.push_back(nullptr);
-        } else if (quantized.value(input).constant) {
-          operands.push_back(&constants.emplace_back(to_tensor(quantized.value(input))));
-        } else {
-          ValueId from = float_value(reference, quantized, input);
-          complete &= exact.values[from].shape == quantized.type(input).shape;
-          operands.push_back(complete ? &exact.values[from] : nullptr);
-        }
-      }
-      if (!complete) continue;
-      std::vector<Tensor> results;
-      results.push_back(make_tensor(right.dtype, right.shape));
-      TRY(evaluate(node, operands, results));
-      fake_quantize(results[0], quantized.type(node.outputs[0]));
-      layer.own.add(right, results[0]);
+      TRY_ASSIGN(std::optional<Tensor> alone, run_alone(reference, quantized, node, exact, right.dtype));
+      if (alone) layer.own.add(right, *alone);
     }
   }
   for (const Noise& noise : outputs) report.output_db.push_back(noise.db());
-  for (const auto& [id, layer] : layers) {
-    const Node& node = quantized.node(id);
-    const Loc* loc = quantized.loc(node.loc);
-    std::string op(name_of(node.op));
-    if (node.op == Op::Unary) op = node.text(Key::Fn);
-    report.layers.push_back({.name = quantized.value(node.outputs[0]).name,
-                             .node = node.name,
-                             .op = op,
-                             .source = loc ? to_text(*loc) : "",
-                             .type = to_text(quantized.type(node.outputs[0])),
-                             .sqnr_db = layer.total.db(),
-                             .own_db = layer.own.signal > 0 ? layer.own.db() : layer.total.db(),
-                             .clipped = layer.elements > 0 ? layer.clipped / layer.elements : 0});
-  }
+  for (const auto& [id, layer] : layers) report.layers.push_back(accuracy_of(quantized, quantized.node(id), layer));
   std::stable_sort(report.layers.begin(), report.layers.end(),
                    [](const LayerAccuracy& a, const LayerAccuracy& b) { return a.own_db < b.own_db; });
   return report;

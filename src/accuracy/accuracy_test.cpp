@@ -1,0 +1,76 @@
+#include "accuracy/accuracy.h"
+
+#include <gtest/gtest.h>
+
+namespace swoop {
+namespace {
+
+Samples ramp(const Graph& graph) {
+  Tensor x = make_tensor(DType::F32, graph.type(graph.inputs()[0]).shape);
+  std::span<float> values = x.as<float>();
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = 4 * static_cast<float>(i) / static_cast<float>(values.size()) - 2;
+  Samples samples;
+  samples.inputs = {{std::move(x)}};
+  return samples;
+}
+
+void set_type(Graph& graph, std::string_view name, double scale, int64_t zero_point) {
+  for (NodeId id : graph.order()) {
+    Value& value = graph.value(graph.node(id).outputs[0]);
+    if (value.name == name) value.type = quantized(DType::I8, value.type.shape, scale, zero_point);
+  }
+}
+
+Tensor tensor(std::vector<float> values) {
+  Tensor made = make_tensor(DType::F32, {static_cast<int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), made.as<float>().begin());
+  return made;
+}
+
+TEST(Noise, is_signal_over_error_in_decibels) {
+  std::vector<Tensor> exact = {tensor({3, 4})}, near = {tensor({3, 4.5f})};
+  EXPECT_NEAR(sqnr_db(exact, near), 20, 1e-9);  // 25 / 0.25
+  EXPECT_EQ(sqnr_db(exact, exact), 999);
+  std::vector<Tensor> masked = {tensor({3, -INFINITY})}, deep = {tensor({3, -500})};
+  EXPECT_EQ(sqnr_db(masked, deep), 999) << "what the model masks is not compared";
+}
+
+TEST(Accuracy, lists_the_worst_layer_first) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[64])
+  %coarse = unary %x fn="tanh" : f32[64] name "coarse"
+  %fine = unary %coarse fn="sigmoid" : f32[64] name "fine"
+  return %fine
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  Graph reference = clone(*graph);
+  set_type(*graph, "coarse", 0.25, 0);
+  set_type(*graph, "fine", 1.0 / 256, -128);
+  Result<AccuracyReport> report = measure_accuracy(reference, *graph, ramp(*graph));
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_EQ(report->layers.size(), 2u);
+  EXPECT_EQ(report->layers[0].name, "coarse") << to_text(*report);
+  EXPECT_EQ(report->layers[0].op, "tanh");
+  EXPECT_LT(report->layers[0].own_db, 25);
+  EXPECT_EQ(report->layers[0].own_db, report->layers[0].sqnr_db) << "nothing before it is rounded";
+  EXPECT_GT(report->layers[1].own_db, 45);
+  EXPECT_LT(report->layers[1].sqnr_db, report->layers[1].own_db - 10) << "its operand is rounded coarsely";
+  EXPECT_EQ(report->layers[1].sqnr_db, report->output_db[0]);
+}
+
+TEST(Accuracy, counts_what_a_type_clips) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[64])
+  %y = clamp %x min=-10.0 max=10.0 : f32[64]
+  return %y
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  Graph reference = clone(*graph);
+  set_type(*graph, "y", 2.0 / 255, -128);  // 0 .. 2: half of -2 .. 2
+  Result<AccuracyReport> report = measure_accuracy(reference, *graph, ramp(*graph));
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_EQ(report->layers.size(), 1u);
+  EXPECT_EQ(report->layers[0].clipped, 0.5);
+}
+
+}  // namespace
+}  // namespace swoop
