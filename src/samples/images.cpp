@@ -7,6 +7,8 @@
 #include <csetjmp>
 #include <cstdio>
 
+#include "samples/inputs.h"
+
 namespace swoop {
 
 namespace {
@@ -135,14 +137,7 @@ bool ends_with(const std::string& path, std::string_view end) {
                     [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
 }
 
-}  // namespace
-
-bool is_image(const std::string& path) {
-  for (std::string_view end : {".png", ".jpg", ".jpeg", ".ppm", ".pgm"})
-    if (ends_with(path, end)) return true;
-  return false;
-}
-
+// [channels, height, width]; `channels` is 1 (luminance) or 3.
 Result<Tensor> read_image(Bytes bytes, const std::string& path, int64_t channels) {
   bool png = ends_with(path, ".png");
   bool jpeg = ends_with(path, ".jpg") || ends_with(path, ".jpeg");
@@ -160,6 +155,48 @@ Result<Tensor> read_image(Bytes bytes, const std::string& path, int64_t channels
     }
   }
   return tensor;
+}
+
+}  // namespace
+
+bool is_image(const std::string& path) {
+  for (std::string_view end : {".png", ".jpg", ".jpeg", ".ppm", ".pgm"})
+    if (ends_with(path, end)) return true;
+  return false;
+}
+
+Result<Sample> sample_from_image(Bytes bytes, const std::string& path, const Graph& graph,
+                                 const SampleOptions& options) {
+  TRY_ASSIGN(Input input, single_input(graph, path));
+  const Shape& shape = input.type->shape;
+  size_t channel = shape.size() == 4 ? 1 : 0;
+  bool fits = is_float(input.type->dtype) && (shape.size() == 3 || (shape.size() == 4 && shape[0] == 1)) &&
+              (shape[channel] == 1 || shape[channel] == 3);
+  if (!fits)
+    return error("{}: an image cannot be given to input {} {}; images fit [1,3,H,W] and [1,1,H,W]", path, input.name,
+                 to_text(*input.type));
+  auto channels = static_cast<size_t>(shape[channel]);
+  if ((options.mean.size() != 1 && options.mean.size() != channels) ||
+      (options.std.size() != 1 && options.std.size() != channels))
+    return error("the image mean and std need one value, or one for each of the {} channels", channels);
+  if (std::any_of(options.std.begin(), options.std.end(), [](double s) { return !(s > 0); }))
+    return error("the image std must be above zero");
+  TRY_ASSIGN(Tensor image, read_image(bytes, path, shape[channel]));
+  if (image.shape[1] != shape[channel + 1] || image.shape[2] != shape[channel + 2])
+    return error(
+        "{}: the image is {} x {} (height x width); input {} takes {} x {}, so resize it as your own pipeline does",
+        path, image.shape[1], image.shape[2], input.name, shape[channel + 1], shape[channel + 2]);
+  std::span<float> x = image.as<float>();
+  for (size_t c = 0; c < channels; ++c)
+    for (size_t i = 0; i < x.size() / channels; ++i) {
+      float& v = x[c * (x.size() / channels) + i];
+      v = (v - static_cast<float>(options.mean[c % options.mean.size()])) /
+          static_cast<float>(options.std[c % options.std.size()]);
+    }
+  image.shape = shape;
+  Sample sample = blank_sample(graph);
+  sample[input.index] = std::move(image);
+  return sample;
 }
 
 }  // namespace swoop

@@ -3,14 +3,15 @@
 
 #include <string>
 
-#include "ops/ops.h"
+#include "samples/samples.h"
 #include "support/bytes.h"
 
 namespace swoop {
 
 bool is_image(const std::string& path);
 
-// [channels, height, width]; `channels` is 1 (luminance) or 3.
-Result<Tensor> read_image(Bytes bytes, const std::string& path, int64_t channels);
+// For a model whose only input is an image of one channel (luminance) or three.
+Result<Sample> sample_from_image(Bytes bytes, const std::string& path, const Graph& graph,
+                                 const SampleOptions& options);
 
 }  // namespace swoop

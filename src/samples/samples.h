@@ -1,5 +1,5 @@
-// Samples: what a model is fed when its ranges are measured, its file is checked and its accuracy is told. They come
-// from NumPy files, images, or a seed, and fit the inputs of one graph.
+// Samples: what a model is fed when ranges are measured, the finished file is checked and accuracy is compared. They
+// come from NumPy files or images, or are made up from a seed, and fit the inputs of one graph.
 #pragma once
 
 #include <span>
@@ -11,9 +11,11 @@
 
 namespace swoop {
 
+// One tensor per input of the graph; state inputs hold their initial value.
+using Sample = std::vector<Tensor>;
+
 struct Samples {
-  std::vector<std::vector<Tensor>>
-      inputs;           // per sample, one tensor per input of the graph; state inputs hold their initial value
+  std::vector<Sample> inputs;
   std::string source;   // the path, or random:SEED
   bool random = false;  // made up: whatever is quantized with them is uncalibrated
 };
@@ -23,11 +25,16 @@ struct SampleOptions {
   std::vector<double> std = {1.0};
 };
 
-// One .npz (an array per input; exactly the input's shape is one sample, one more leading axis that many), one .npy for
-// a model with a single input, a folder of such files or of images (.png, .jpg, .ppm), or random:SEED.
+// `path` is one of these:
+//   x.npz        an array per input; exactly the input's shape is one sample, one more axis in front holds several. A
+//                model with one input takes the only array that fits, whatever its name
+//   x.npy        the same, for a model with one input
+//   x.png ...    an image, for a model with one image as its input: see images.h
+//   a folder     of such files, in the order of their names
+//   random:SEED  made up
 Result<Samples> load_samples(const std::string& path, const Graph& graph, const SampleOptions& options = {});
 
 // The state outputs of one run are the state inputs of the next.
-void carry_state(const Graph& graph, std::span<const Tensor> outputs, std::vector<Tensor>& inputs);
+void carry_state(const Graph& graph, std::span<const Tensor> outputs, Sample& inputs);
 
 }  // namespace swoop

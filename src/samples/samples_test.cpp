@@ -57,6 +57,25 @@ TEST_F(SamplesTest, reads_one_sample_or_a_stack) {
   EXPECT_FALSE(three->random);
 }
 
+TEST_F(SamplesTest, a_model_with_one_input_takes_the_array_that_fits) {
+  auto first = [&](const std::string& file) {
+    Result<Samples> samples = load_samples(file, graph_);
+    EXPECT_TRUE(samples) << samples.error().message;
+    return samples ? samples->inputs[0][0].as<float>()[0] : NAN;
+  };
+  NamedArray labels{"labels", {"<i8", {2}, Buffer(16)}};
+  EXPECT_EQ(first(npz("other.npz", {{"arr_0", array({1, 2}, {3, 4})}})), 3);
+  EXPECT_EQ(first(npz("labels.npz", {labels, {"images", array({2, 1, 2}, {5, 6, 7, 8})}})), 5);
+  EXPECT_EQ(first(npz("named.npz", {{"y", array({1, 2}, {1, 2})}, {"x", array({1, 2}, {9, 0})}})), 9);
+  EXPECT_EQ(fault(npz("both.npz", {{"a", array({1, 2}, {1, 2})}, labels, {"b", array({1, 1, 2}, {1, 2})}})),
+            "both.npz: both a and b fit input x f32[1,2]; name the right one x");
+  EXPECT_EQ(fault(npz("none.npz", {labels, {"a", array({3}, {1, 2, 3})}})),
+            "none.npz: none of the 2 arrays fits input x f32[1,2]: labels has shape [2]; the input takes [1,2], or "
+            "[N,...] of it for N samples");
+  EXPECT_EQ(fault(npz("one.npz", {{"a", array({3}, {1, 2, 3})}})),
+            "one.npz: a has shape [3]; the input takes [1,2], or [N,...] of it for N samples");
+}
+
 TEST_F(SamplesTest, reads_a_folder_in_the_order_of_names) {
   ASSERT_TRUE(write_file(path("b.npy"), write_npy(array({1, 2}, {3, 4}))));
   npz("a.npz", {{"x", array({1, 2}, {1, 2})}});
@@ -79,8 +98,6 @@ TEST_F(SamplesTest, random_samples_are_marked_and_repeatable) {
 }
 
 TEST_F(SamplesTest, a_sentence_for_each_fault) {
-  EXPECT_EQ(fault(npz("name.npz", {{"y", array({1, 2}, {1, 2})}})),
-            "name.npz: the model has no input named y; its inputs are x f32[1,2]");
   EXPECT_EQ(fault(npz("shape.npz", {{"x", array({3, 2}, {1, 2, 3, 4, 5, 6})}})),
             "shape.npz: x has shape [3,2]; the input takes [1,2], or [N,...] of it for N samples");
   EXPECT_EQ(fault(npz("nan.npz", {{"x", array({2, 1, 2}, {1, 2, 3, NAN})}})),
@@ -94,6 +111,8 @@ TEST_F(SamplesTest, a_sentence_for_each_fault) {
   std::filesystem::create_directories(folder_ / "bare");
   EXPECT_EQ(fault(path("bare")), "bare: there are no .npz, .npy or image files in this folder");
   graph_.add_input({DType::I64, {3}, {}}, "ids", {Port::Role::User, "ids", {}});
+  EXPECT_EQ(fault(npz("name.npz", {{"x", array({1, 2}, {1, 2})}, {"y", array({1, 2}, {1, 2})}})),
+            "name.npz: the model has no input named y; its inputs are x f32[1,2], ids i64[3]");
   EXPECT_EQ(fault(npz("lacks.npz", {{"x", array({1, 2}, {1, 2})}})),
             "lacks.npz: there is no array for input ids; the inputs are x f32[1,2], ids i64[3]");
   ASSERT_TRUE(write_file(path("two.npy"), write_npy(array({1, 2}, {3, 4}))));
