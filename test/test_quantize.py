@@ -3,7 +3,9 @@ over noise not below its own."""
 
 import os
 import re
+import struct
 import subprocess
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e", reason="the peer 
 from torchao.quantization.pt2e.observer import HistogramObserver  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "quantize_tool"
+BUILD = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release"))
+TOOL = BUILD / "quantize_tool"
 MODELS = sorted(p.name[:-9] for p in (ROOT / "test" / "models").glob("*_int8.pt2"))
 
 
@@ -150,3 +153,46 @@ def test_precision_on_a_budget(tmp_path):
     samples = save_samples(tmp_path / "c.npz", name, np.load(f"{path}.npz")["calibrate"])
     before = sqnr_of(f"{path}.pt2", samples)
     assert sqnr_of(f"{path}.pt2", samples, f"min_sqnr={before + 3}") >= before + 2.9
+
+
+def write_png(path, pixels):
+    """Height x width x 3 bytes, as the simplest PNG file there is."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def measured_ranges(samples, *flags):
+    """value name -> (min, max), of `swoop accuracy`."""
+    result = subprocess.run([BUILD / "swoop", "accuracy", ROOT / "test" / "models" / "resnet8.pt2", "--calibrate", samples, *map(str, flags)],
+                            capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stderr
+    rows = re.finditer(r"^(\S+) .* ([-+.\de]+) +([-+.\de]+) +[.\d]+%  i8", result.stdout, re.M)
+    return {m[1]: (float(m[2]), float(m[3])) for m in rows}
+
+
+def test_images_are_what_torchvision_makes_of_them(tmp_path):
+    """Resize to the shorter side, crop the middle, scale to 0..1, normalize: every range of the network comes out as with
+    tensors that PyTorch made."""
+    random = np.random.default_rng(3)
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    (tmp_path / "images").mkdir()
+    tensors = []
+    for i, (height, width) in enumerate([(32, 32), (48, 67), (90, 41), (20, 25)]):  # as it is, shrunk twice, grown
+        pixels = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
+        write_png(tmp_path / "images" / f"{i}.png", pixels)
+        x = torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255
+        short = min(height, width)
+        size = (32 * height // short, 32 * width // short)
+        x = torch.nn.functional.interpolate(x, size, mode="bilinear", antialias=True)
+        top, left = round((size[0] - 32) / 2), round((size[1] - 32) / 2)
+        x = x[:, :, top:top + 32, left:left + 32]
+        tensors.append((x - mean[:, None, None]) / std[:, None, None])
+    ours = measured_ranges(tmp_path / "images", "--mean", *mean.tolist(), "--std", *std.tolist())
+    theirs = measured_ranges(save_samples(tmp_path / "x.npz", "any_name", tensors))
+    assert len(ours) > 10 and ours.keys() == theirs.keys()
+    for name, wanted in theirs.items():
+        assert ours[name] == pytest.approx(wanted, rel=1e-4, abs=1e-4), name

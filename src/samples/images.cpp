@@ -1,11 +1,7 @@
 #include "samples/images.h"
 
-#include <jpeglib.h>
-#include <png.h>
-
 #include <algorithm>
-#include <csetjmp>
-#include <cstdio>
+#include <cmath>
 
 #include "samples/inputs.h"
 
@@ -13,123 +9,61 @@ namespace swoop {
 
 namespace {
 
-constexpr int64_t kMaxPixels = int64_t{1} << 26;  // 64 megapixels: more is no sample for a network on a microcontroller
-
-struct Pixels {
-  int64_t width = 0;
-  int64_t height = 0;
-  std::vector<uint8_t> rgb;
+// An output of a resampled axis: the weights of some consecutive inputs.
+struct Taps {
+  int64_t first = 0;
+  std::vector<float> weights;
 };
 
-Result<void> check_size(int64_t width, int64_t height, const std::string& path) {
-  if (width <= 0 || height <= 0 || width > kMaxPixels || height > kMaxPixels || width * height > kMaxPixels)
-    return error("{}: an image of {} x {} pixels is not read; at most {} pixels are", path, width, height, kMaxPixels);
-  return {};
-}
-
-Result<Pixels> read_png(Bytes bytes, const std::string& path) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  if (!png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()))
-    return error("{}: not a readable PNG image ({})", path, image.message);
-  image.format = PNG_FORMAT_RGB;
-  Pixels pixels{image.width, image.height, {}};
-  if (auto fits = check_size(pixels.width, pixels.height, path); !fits) {
-    png_image_free(&image);
-    return fits.error();
+// Outputs skip .. skip + count - 1 of an axis that is scaled from `from` elements to `to`. The weights are a triangle
+// as wide as an output reaches on each side, at least one input: bilinear where the image grows, without aliases where
+// it shrinks. As PIL's BILINEAR and PyTorch's antialias=True.
+std::vector<Taps> scaled_axis(int64_t from, int64_t to, int64_t skip, int64_t count) {
+  double step = static_cast<double>(from) / static_cast<double>(to);
+  double reach = std::max(1.0, step);
+  std::vector<Taps> axis;
+  for (int64_t i = skip; i < skip + count; ++i) {
+    double centre = (static_cast<double>(i) + 0.5) * step;
+    auto first = std::max<int64_t>(0, static_cast<int64_t>(std::floor(centre - reach + 0.5)));
+    auto last = std::min<int64_t>(from, static_cast<int64_t>(std::floor(centre + reach + 0.5)));
+    auto weight = [&](int64_t j) {
+      return std::max(0.0, 1 - std::fabs(static_cast<double>(j) + 0.5 - centre) / reach);
+    };
+    double sum = 0;
+    for (int64_t j = first; j < last; ++j) sum += weight(j);
+    Taps& taps = axis.emplace_back();
+    taps.first = first;
+    for (int64_t j = first; j < last; ++j) taps.weights.push_back(static_cast<float>(weight(j) / sum));
   }
-  pixels.rgb.resize(PNG_IMAGE_SIZE(image));
-  png_color black{0, 0, 0};
-  if (!png_image_finish_read(&image, &black, pixels.rgb.data(), 0, nullptr)) {
-    std::string why = image.message;
-    png_image_free(&image);
-    return error("{}: not a readable PNG image ({})", path, why);
-  }
-  return pixels;
+  return axis;
 }
 
-// libjpeg reports errors by jumping out of the call.
-struct JpegFault {
-  jpeg_error_mgr manager;
-  std::jmp_buf back;
-  char message[JMSG_LENGTH_MAX];
-};
-
-void jump_out(j_common_ptr info) {
-  auto* fault = reinterpret_cast<JpegFault*>(info->err);
-  info->err->format_message(info, fault->message);
-  std::longjmp(fault->back, 1);
-}
-void say_nothing(j_common_ptr, int) {}
-
-// False with fault.message set on a broken file. No C++ object is made between setjmp and a possible jump.
-bool decode_jpeg(jpeg_decompress_struct& jpeg, JpegFault& fault, Bytes bytes, Pixels& pixels, bool& too_large) {
-  if (setjmp(fault.back)) return false;
-  jpeg_mem_src(&jpeg, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<unsigned long>(bytes.size()));
-  jpeg_read_header(&jpeg, TRUE);
-  jpeg.out_color_space = JCS_RGB;
-  pixels.width = jpeg.image_width;
-  pixels.height = jpeg.image_height;
-  too_large = pixels.width * pixels.height > kMaxPixels;
-  if (too_large) return false;
-  jpeg_start_decompress(&jpeg);
-  pixels.rgb.resize(static_cast<size_t>(3 * pixels.width * pixels.height));
-  while (jpeg.output_scanline < jpeg.output_height) {
-    JSAMPROW row = pixels.rgb.data() + size_t{3} * jpeg.output_scanline * static_cast<size_t>(pixels.width);
-    jpeg_read_scanlines(&jpeg, &row, 1);
-  }
-  jpeg_finish_decompress(&jpeg);
-  return true;
-}
-
-Result<Pixels> read_jpeg(Bytes bytes, const std::string& path) {
-  jpeg_decompress_struct jpeg{};
-  JpegFault fault{};
-  jpeg.err = jpeg_std_error(&fault.manager);
-  fault.manager.error_exit = jump_out;
-  fault.manager.emit_message = say_nothing;
-  jpeg_create_decompress(&jpeg);
-  Pixels pixels;
-  bool too_large = false;
-  bool read = decode_jpeg(jpeg, fault, bytes, pixels, too_large);
-  jpeg_destroy_decompress(&jpeg);
-  if (too_large) return check_size(pixels.width, pixels.height, path).error();
-  if (!read) return error("{}: not a readable JPEG image ({})", path, fault.message);
-  return pixels;
-}
-
-// P5 and P6: "P6 width height 255" and the bytes behind one white space; # starts a comment.
-Result<Pixels> read_ppm(Bytes bytes, const std::string& path) {
-  std::string_view text = text_of(bytes);
-  size_t at = 2;
-  auto number = [&]() -> int64_t {
-    while (at < text.size() && (std::isspace(static_cast<unsigned char>(text[at])) || text[at] == '#')) {
-      if (text[at] == '#')
-        while (at < text.size() && text[at] != '\n') ++at;
-      else
-        ++at;
+Tensor resample(const Tensor& x, size_t axis, const std::vector<Taps>& outputs) {
+  Shape shape = x.shape;
+  auto from = static_cast<size_t>(shape[axis]);
+  shape[axis] = static_cast<int64_t>(outputs.size());
+  size_t inner = 1;
+  for (size_t d = axis + 1; d < shape.size(); ++d) inner *= static_cast<size_t>(shape[d]);
+  size_t outer = x.as<float>().size() / (from * inner);
+  Tensor result = make_tensor(DType::F32, std::move(shape));
+  float* to = result.as<float>().data();
+  for (size_t o = 0; o < outer; ++o) {
+    const float* slice = x.as<float>().data() + o * from * inner;
+    for (const Taps& taps : outputs) {
+      std::fill(to, to + inner, 0.0f);
+      const float* row = slice + static_cast<size_t>(taps.first) * inner;
+      for (float weight : taps.weights) {
+        for (size_t i = 0; i < inner; ++i) to[i] += weight * row[i];
+        row += inner;
+      }
+      to += inner;
     }
-    int64_t value = -1;
-    for (; at < text.size() && text[at] >= '0' && text[at] <= '9' && value < kMaxPixels; ++at)
-      value = std::max<int64_t>(value, 0) * 10 + (text[at] - '0');
-    return value;
-  };
-  int64_t planes = text.starts_with("P6") ? 3 : text.starts_with("P5") ? 1 : 0;
-  Pixels pixels;
-  pixels.width = number();
-  pixels.height = number();
-  int64_t largest = number();
-  ++at;
-  if (planes == 0 || largest != 255)
-    return error("{}: not a PPM or PGM image of 8 bits (P6 or P5 with maximum 255)", path);
-  TRY(check_size(pixels.width, pixels.height, path));
-  auto count = static_cast<size_t>(pixels.width * pixels.height);
-  if (!contains(bytes, at, count * static_cast<size_t>(planes)))
-    return error("{}: the image ends before its {} x {} pixels do", path, pixels.width, pixels.height);
-  pixels.rgb.resize(3 * count);
-  for (size_t i = 0; i < 3 * count; ++i) pixels.rgb[i] = static_cast<uint8_t>(bytes[at + (planes == 3 ? i : i / 3)]);
-  return pixels;
+  }
+  return result;
 }
+
+// What the crop leaves out on the left or at the top: half the surplus, a half rounded to even as Python does.
+int64_t margin(int64_t surplus) { return static_cast<int64_t>(std::nearbyint(static_cast<double>(surplus) / 2)); }
 
 bool ends_with(const std::string& path, std::string_view end) {
   if (path.size() < end.size()) return false;
@@ -137,32 +71,23 @@ bool ends_with(const std::string& path, std::string_view end) {
                     [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
 }
 
-// [channels, height, width]; `channels` is 1 (luminance) or 3.
-Result<Tensor> read_image(Bytes bytes, const std::string& path, int64_t channels) {
-  bool png = ends_with(path, ".png");
-  bool jpeg = ends_with(path, ".jpg") || ends_with(path, ".jpeg");
-  TRY_ASSIGN(Pixels pixels, png ? read_png(bytes, path) : jpeg ? read_jpeg(bytes, path) : read_ppm(bytes, path));
-  Tensor tensor = make_tensor(DType::F32, {channels, pixels.height, pixels.width});
-  std::span<float> to = tensor.as<float>();
-  size_t count = pixels.rgb.size() / 3;
-  for (size_t i = 0; i < count; ++i) {
-    auto channel = [&](size_t c) { return static_cast<float>(pixels.rgb[3 * i + c]) / 255.0f; };
-    if (channels == 1) {
-      to[i] =
-          0.299f * channel(0) + 0.587f * channel(1) + 0.114f * channel(2);  // ITU-R BT.601 luma, as PIL's convert("L")
-    } else {
-      for (size_t c = 0; c < 3; ++c) to[c * count + i] = channel(c);
-    }
-  }
-  return tensor;
-}
-
 }  // namespace
 
 bool is_image(const std::string& path) {
-  for (std::string_view end : {".png", ".jpg", ".jpeg", ".ppm", ".pgm"})
+  for (std::string_view end : {".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm"})
     if (ends_with(path, end)) return true;
   return false;
+}
+
+Tensor cover(const Tensor& image, int64_t height, int64_t width) {
+  int64_t from_height = image.shape[1], from_width = image.shape[2];
+  bool taller = from_height * width >= height * from_width;  // than the input, at the same width
+  int64_t full_height = taller ? width * from_height / from_width : height;
+  int64_t full_width = taller ? width : height * from_width / from_height;
+  std::vector<Taps> rows = scaled_axis(from_height, full_height, margin(full_height - height), height);
+  std::vector<Taps> columns = scaled_axis(from_width, full_width, margin(full_width - width), width);
+  // The axis that shrinks more comes first: what is in between stays small, whatever the shape of the image.
+  return taller ? resample(resample(image, 1, rows), 2, columns) : resample(resample(image, 2, columns), 1, rows);
 }
 
 Result<Sample> sample_from_image(Bytes bytes, const std::string& path, const Graph& graph,
@@ -171,7 +96,7 @@ Result<Sample> sample_from_image(Bytes bytes, const std::string& path, const Gra
   const Shape& shape = input.type->shape;
   size_t channel = shape.size() == 4 ? 1 : 0;
   bool fits = is_float(input.type->dtype) && (shape.size() == 3 || (shape.size() == 4 && shape[0] == 1)) &&
-              (shape[channel] == 1 || shape[channel] == 3);
+              (shape[channel] == 1 || shape[channel] == 3) && element_count(shape) > 0;
   if (!fits)
     return error("{}: an image cannot be given to input {} {}; images fit [1,3,H,W] and [1,1,H,W]", path, input.name,
                  to_text(*input.type));
@@ -181,11 +106,8 @@ Result<Sample> sample_from_image(Bytes bytes, const std::string& path, const Gra
     return error("the image mean and std need one value, or one for each of the {} channels", channels);
   if (std::any_of(options.std.begin(), options.std.end(), [](double s) { return !(s > 0); }))
     return error("the image std must be above zero");
-  TRY_ASSIGN(Tensor image, read_image(bytes, path, shape[channel]));
-  if (image.shape[1] != shape[channel + 1] || image.shape[2] != shape[channel + 2])
-    return error(
-        "{}: the image is {} x {} (height x width); input {} takes {} x {}, so resize it as your own pipeline does",
-        path, image.shape[1], image.shape[2], input.name, shape[channel + 1], shape[channel + 2]);
+  TRY_ASSIGN(Tensor image, decode_image(bytes, path, shape[channel]));
+  image = cover(image, shape[channel + 1], shape[channel + 2]);
   std::span<float> x = image.as<float>();
   for (size_t c = 0; c < channels; ++c)
     for (size_t i = 0; i < x.size() / channels; ++i) {
