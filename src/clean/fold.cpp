@@ -9,13 +9,7 @@ namespace swoop {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // The range of a clamp node or of a fused clamp.
-struct Range {
-  double min;
-  double max;
-};
 Range clamp_range(const Node& n) { return {n.real(Key::Min, -kInfinity), n.real(Key::Max, kInfinity)}; }
 Range fused_range(const Node& n) { return {n.real(Key::ActMin, -kInfinity), n.real(Key::ActMax, kInfinity)}; }
 

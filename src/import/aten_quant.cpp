@@ -40,7 +40,7 @@ int64_t whole(double value, std::string_view what) {
   return static_cast<int64_t>(value);
 }
 
-struct Range {
+struct CodeRange {
   int64_t qmin = 0;
   int64_t qmax = 0;
   DType dtype = DType::I8;
@@ -54,8 +54,8 @@ int64_t known_integer(Call& c, size_t index) {
 
 // quant_min, quant_max and dtype in a row. PT2E may state a wider range than the codes of the type (uint8 of 8 bits in
 // int16).
-Range read_range(Call& c, size_t at) {
-  Range range{known_integer(c, at), known_integer(c, at + 1), c.dtype_arg(at + 2, DType::I8)};
+CodeRange read_range(Call& c, size_t at) {
+  CodeRange range{known_integer(c, at), known_integer(c, at + 1), c.dtype_arg(at + 2, DType::I8)};
   if (!is_integer(range.dtype)) malformed("it quantizes to {}, which is not an integer type", name_of(range.dtype));
   range.qmin = std::max(range.qmin, dtype_min(range.dtype));
   range.qmax = std::min(range.qmax, dtype_max(range.dtype));
@@ -64,7 +64,7 @@ Range read_range(Call& c, size_t at) {
 }
 
 // Fake quantization names no type: the smallest that holds its codes.
-Range range_of_codes(int64_t qmin, int64_t qmax) {
+CodeRange range_of_codes(int64_t qmin, int64_t qmax) {
   if (qmin > qmax) malformed("its codes run from {} to {}", qmin, qmax);
   for (DType dtype : {DType::I8, DType::U8, DType::I16, DType::I32})
     if (qmin >= dtype_min(dtype) && qmax <= dtype_max(dtype)) return {qmin, qmax, dtype};
@@ -72,7 +72,8 @@ Range range_of_codes(int64_t qmin, int64_t qmax) {
 }
 
 // axis -1: per tensor
-Type quantized_type(const Shape& shape, Doubles scales, const Doubles& zero_points, int64_t axis, const Range& range) {
+Type quantized_type(const Shape& shape, Doubles scales, const Doubles& zero_points, int64_t axis,
+                    const CodeRange& range) {
   Quant quant;
   quant.axis = static_cast<int>(axis);
   quant.qmin = range.qmin;
@@ -187,7 +188,7 @@ Results dequantize_per_channel(Call& c) { return dequantize(c, per_channel(c, so
 
 ValueId fake_quantized(Call& c, size_t scale_at, int64_t axis, size_t qmin_at) {
   ValueId x = c.tensor(0);
-  Range range = range_of_codes(c.integer(qmin_at), c.integer(qmin_at + 1));
+  CodeRange range = range_of_codes(c.integer(qmin_at), c.integer(qmin_at + 1));
   Type type = quantized_type(c.shape(x), known_reals(c, scale_at), known_reals(c, scale_at + 1), axis, range);
   return c.make(Op::Dequantize, {quantize(c, x, std::move(type))});
 }

@@ -97,8 +97,8 @@ ValueId by_halves(Rewriter& rw, Op op, ValueId x, int64_t axis) {
 ValueId wide_function(Rewriter& rw, std::string_view fn, ValueId x, double low, double high, Type type) {
   constexpr double kFactor = 16;  // a whole number of table steps, so that each part ends at a sample
   bool rises = fn == "log";
-  UnaryFn function = unary_function(fn);
-  auto value = [&](double at) { return static_cast<double>(function(static_cast<float>(at), 0, 0)); };
+  const UnaryFunction* function = unary_function(fn);
+  auto value = [&](double at) { return static_cast<double>(function->of(static_cast<float>(at), 0, 0)); };
   Shape shape = rw.type(x).shape;
   type.shape = shape;
   low = std::max(low, high / 1e9);

@@ -31,7 +31,7 @@ class CodeFunction {
       int64_t code =
           std::clamp(first + step * static_cast<int64_t>(i), from_.quant->qmin, from_.quant->qmax + (step > 1));
       float x = (static_cast<float>(code) - static_cast<float>(from_.zero_point())) * static_cast<float>(from_.scale());
-      float y = std::clamp(function_(x, alpha_, beta_), min_, max_);
+      float y = std::clamp(function_->of(x, alpha_, beta_), min_, max_);
       entries[i] = std::isnan(y) && defined
                        ? entries[i + 1]
                        : quantize_value(y, to_.scale(), to_.zero_point(), to_.quant->qmin, to_.quant->qmax);
@@ -43,7 +43,7 @@ class CodeFunction {
  private:
   const Type& from_;
   const Type& to_;
-  UnaryFn function_;
+  const UnaryFunction* function_;
   float alpha_;
   float beta_;
   float min_;

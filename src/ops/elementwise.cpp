@@ -15,20 +15,14 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> li
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Functions that keep integers integers; the others give f32.
-bool keeps_integers(std::string_view fn, double alpha) {
-  if (is_one_of(fn, {"abs", "neg", "square", "sign", "floor", "ceil", "trunc", "round", "threshold"})) return true;
-  bool whole = alpha == std::floor(alpha);
-  return whole && (is_one_of(fn, {"remainder", "fmod"}) || (fn == "pow" && alpha >= 0));
-}
-
 Result<Types> infer_unary(const Graph& graph, const Node& node) {
   const Type& x = in_type(graph, node, 0);
   TRY_ASSIGN(std::string_view fn, text_attr(node, Key::Fn));
-  if (!unary_function(fn)) return error("unary has no function {}", fn);
+  const UnaryFunction* function = unary_function(fn);
+  if (!function) return error("unary has no function {}", fn);
   DType dtype = real_dtype(x);
-  if (!is_float(dtype) && (dtype == DType::Bool || !keeps_integers(fn, real_or(node, Key::Alpha, 0.5))))
-    dtype = DType::F32;
+  bool keeps = is_integer(dtype) && function->keeps_integers && function->keeps_integers(real_or(node, Key::Alpha, 0));
+  if (!is_float(dtype) && !keeps) dtype = DType::F32;
   return one(node, dtype, x.shape);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/arithmetic.h"
 #include "ops/infer.h"
 #include "ops/kernels.h"
 #include "ops/ref.h"
@@ -113,29 +114,11 @@ float floor_divide(float a, float b) {
   return quotient - whole > 0.5f ? whole + 1 : whole;
 }
 
-float float_remainder(float a, float b) {
-  float rest = std::fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
-// Arithmetic on integers wraps; -1 as divisor is a negation, which wraps too.
-int64_t negate(int64_t a) { return static_cast<int64_t>(0 - static_cast<uint64_t>(a)); }
+// Integers wrap, as in arithmetic.h.
 int64_t trunc_divide(int64_t a, int64_t b) { return b == -1 ? negate(a) : a / b; }
-int64_t integer_remainder(int64_t a, int64_t b) {
-  if (b == -1) return 0;
-  int64_t rest = a % b;
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
 int64_t floor_divide(int64_t a, int64_t b) {
   if (b == -1) return negate(a);
   return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
-}
-int64_t integer_power(int64_t a, int64_t b) {
-  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
-  uint64_t result = 1;
-  for (auto base = static_cast<uint64_t>(a), power = static_cast<uint64_t>(b); power; power >>= 1, base *= base)
-    if (power & 1) result *= base;
-  return static_cast<int64_t>(result);
 }
 
 Error unexpected(const Node& node) { return error("{} is not an arithmetic operator", name_of(node.op)); }
@@ -162,7 +145,7 @@ Result<void> float_binary(const Node& node, const Tensor& a, const Tensor& b, Te
   else if (node.op == Op::Pow)
     map([](float x, float y) { return std::pow(x, y); });
   else if (node.op == Op::Remainder)
-    map([](float x, float y) { return float_remainder(x, y); });
+    map([](float x, float y) { return floored_remainder(x, y); });
   else
     return unexpected(node);
   return {};
@@ -197,7 +180,7 @@ Result<void> integer_binary(const Node& node, const Tensor& a, const Tensor& b, 
   else if (node.op == Op::Pow)
     map(integer_power);
   else if (node.op == Op::Remainder)
-    map(integer_remainder);
+    map([](int64_t x, int64_t y) { return floored_remainder(x, y); });
   else
     return unexpected(node);
   return {};
@@ -226,18 +209,6 @@ int64_t shift_left(int64_t x, int64_t by) {
 }
 int64_t shift_right(int64_t x, int64_t by) { return x >> (by < 0 || by > 63 ? 63 : by); }
 
-int64_t integer_unary(std::string_view fn, int64_t x, int64_t alpha, int64_t beta) {
-  if (fn == "abs") return x < 0 ? negate(x) : x;
-  if (fn == "neg") return negate(x);
-  if (fn == "square") return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(x));
-  if (fn == "sign") return (x > 0) - (x < 0);
-  if (fn == "threshold") return x > alpha ? x : beta;
-  if (fn == "remainder") return integer_remainder(x, alpha);
-  if (fn == "fmod") return alpha == -1 ? 0 : x % alpha;
-  if (fn == "pow") return integer_power(x, alpha);
-  return x;  // floor, ceil, trunc, round
-}
-
 int64_t to_integer(double x) {
   return std::fabs(x) < 9.2e18 ? static_cast<int64_t>(x)
          : x < 0               ? std::numeric_limits<int64_t>::min()
@@ -255,7 +226,9 @@ Result<void> ref_unary(const Node& node, std::span<const Tensor* const> in, std:
     const Tensor& x = brought_to(DType::I64, *in[0], space);
     std::span<const int64_t> from = x.as<int64_t>();
     std::span<int64_t> to = out[0].as<int64_t>();
-    for (size_t i = 0; i < to.size(); ++i) to[i] = integer_unary(fn, from[i], to_integer(alpha), to_integer(beta));
+    const UnaryFunction* function = unary_function(fn);
+    if (!function || !function->of_integer) return error("{} of integers gives no integers", fn);
+    for (size_t i = 0; i < to.size(); ++i) to[i] = function->of_integer(from[i], to_integer(alpha), to_integer(beta));
     return {};
   }
   Tensor space;

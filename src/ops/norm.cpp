@@ -97,8 +97,8 @@ constexpr Traits kComposite = {.composite = true};
 }  // namespace
 
 const OpInfo kNormOps[] = {
-    {Op::Softmax, Policy::FixedRange, kComposite, 1, 1, infer_softmax, ref_softmax},
-    {Op::LogSoftmax, Policy::OwnRange, kComposite, 1, 1, infer_softmax, ref_softmax},
+    {Op::Softmax, Policy::FixedRange, kComposite, 1, 1, infer_softmax, ref_softmax, {0, 1}},
+    {Op::LogSoftmax, Policy::OwnRange, kComposite, 1, 1, infer_softmax, ref_softmax, {-kInfinity, 0}},
     {Op::LayerNorm, Policy::OwnRange, kComposite, 1, 3, infer_layer_norm, ref_layer_norm},
     {Op::RmsNorm, Policy::OwnRange, kComposite, 1, 2, infer_layer_norm, ref_layer_norm},
     {Op::GroupNorm, Policy::OwnRange, kComposite, 1, 3, infer_channel_norm, ref_group_norm},

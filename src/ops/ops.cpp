@@ -52,6 +52,15 @@ const OpInfo& info(Op op) {
   return *table[static_cast<size_t>(op)];
 }
 
+Range bounds_of(const Node& node) {
+  Range bounds = info(node.op).bounds;
+  if (node.op == Op::Clamp) bounds = {real_or(node, Key::Min, -kInfinity), real_or(node, Key::Max, kInfinity)};
+  const UnaryFunction* function = node.op == Op::Unary ? unary_function(node.text(Key::Fn)) : nullptr;
+  if (function) bounds = function->range(real_or(node, Key::Alpha, 0), real_or(node, Key::Beta, 0));
+  return {std::max(bounds.min, real_or(node, Key::ActMin, -kInfinity)),
+          std::min(bounds.max, real_or(node, Key::ActMax, kInfinity))};
+}
+
 Result<std::vector<Type>> infer(const Graph& graph, const Node& node) {
   const OpInfo& row = info(node.op);
   auto count = static_cast<int>(node.inputs.size());

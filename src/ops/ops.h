@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -31,6 +32,15 @@ struct Traits {
   bool fuses_clamp = false;  // may carry act_min / act_max
   bool composite = false;    // legalize expands it
 };
+
+// The reals from min to max; infinite where nothing bounds them.
+struct Range {
+  double min = 0;
+  double max = 0;
+  bool operator==(const Range&) const = default;
+};
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr Range kAllReals{-kInfinity, kInfinity};
 
 // The bytes of a tensor: aligned for vector units and not cleared, because a kernel writes every element of its result.
 class Storage {
@@ -91,10 +101,15 @@ struct OpInfo {
   int min_inputs;
   int max_inputs;  // -1: any number
   InferFn infer;
-  KernelFn kernel;  // null: not executable in float (opaque)
+  KernelFn kernel;           // null: not executable in float (opaque)
+  Range bounds = kAllReals;  // of the results, whatever the operands and attributes are
 };
 
 const OpInfo& info(Op op);
+
+// Where the results of a node lie by its meaning, whatever its operands are: softmax between 0 and 1, a clamp between
+// its bounds, a function of one value in its range.
+Range bounds_of(const Node& node);
 
 // Result types of a node as it stands. User models can fail it: the sentence says which rule the shapes break.
 Result<std::vector<Type>> infer(const Graph& graph, const Node& node);
@@ -149,8 +164,19 @@ Result<Buffer> quantize(const Tensor& tensor, const Type& type);
 Tensor dequantize(Bytes codes, const Type& type);
 void fake_quantize(Tensor& tensor, const Type& type);
 
-// The scalar function of a Unary node, in float, including its parameters. Null when `fn` is unknown.
-using UnaryFn = float (*)(float x, float alpha, float beta);
-UnaryFn unary_function(std::string_view fn);
+// What the codes of a per-tensor type can stand for.
+Range range_of(const Type& type);
+
+// A function of one value, a row of ops/unary.def. Unary nodes name it in attribute fn and may have its parameters.
+struct UnaryFunction {
+  std::string_view name;
+  float (*of)(float x, float alpha, float beta);
+  void (*map)(const float* in, float* out, size_t count, float alpha, float beta);
+  Range (*range)(double alpha, double beta);                      // of its results
+  bool (*keeps_integers)(double alpha);                           // null: integers give floats
+  int64_t (*of_integer)(int64_t x, int64_t alpha, int64_t beta);  // where it keeps them
+};
+std::span<const UnaryFunction> unary_functions();
+const UnaryFunction* unary_function(std::string_view fn);  // null: unknown
 
 }  // namespace swoop

@@ -14,16 +14,16 @@ namespace {
 
 // The elements [first, last) in steps that one output index covers along one dim, and how many there would be with
 // padding.
-struct Range {
+struct Interval {
   int64_t first = 0;
   int64_t last = 0;
   int64_t step = 1;
   int64_t padded = 0;
 };
-using Ranges = std::vector<Range>;
+using Intervals = std::vector<Interval>;
 
-Ranges window_ranges(const Windows& windows, size_t dim) {
-  Ranges ranges;
+Intervals window_ranges(const Windows& windows, size_t dim) {
+  Intervals ranges;
   int64_t dilation = windows.dilation[dim];
   for (int64_t o = 0; o < windows.out[dim]; ++o) {
     int64_t start = o * windows.stride[dim] - windows.before[dim];
@@ -35,8 +35,8 @@ Ranges window_ranges(const Windows& windows, size_t dim) {
   return ranges;
 }
 
-Ranges adaptive_ranges(int64_t in, int64_t out) {
-  Ranges ranges;
+Intervals adaptive_ranges(int64_t in, int64_t out) {
+  Intervals ranges;
   for (int64_t o = 0; o < out; ++o) {
     int64_t first = o * in / out;
     int64_t last = ((o + 1) * in + out - 1) / out;
@@ -47,7 +47,7 @@ Ranges adaptive_ranges(int64_t in, int64_t out) {
 
 // result = reduce(plane, row range, column range) for every plane and window.
 template <typename T, typename Reduce>
-void each_window(const Tensor& x, Tensor& out, const Ranges& rows, const Ranges& columns, Reduce reduce) {
+void each_window(const Tensor& x, Tensor& out, const Intervals& rows, const Intervals& columns, Reduce reduce) {
   int64_t width = x.shape.back();
   int64_t height = x.shape.size() == 4 ? x.shape[2] : 1;
   auto per_plane = static_cast<int64_t>(rows.size() * columns.size());
@@ -57,14 +57,14 @@ void each_window(const Tensor& x, Tensor& out, const Ranges& rows, const Ranges&
   parallel_for(static_cast<size_t>(x.shape[0] * x.shape[1]), grain, [&](size_t first, size_t last) {
     for (auto p = static_cast<int64_t>(first); p < static_cast<int64_t>(last); ++p) {
       T* result = to + p * per_plane;
-      for (const Range& r : rows)
-        for (const Range& c : columns) *result++ = reduce(from + p * width * height, width, r, c);
+      for (const Interval& r : rows)
+        for (const Interval& c : columns) *result++ = reduce(from + p * width * height, width, r, c);
     }
   });
 }
 
 template <typename T>
-T largest(const T* plane, int64_t width, const Range& rows, const Range& columns) {
+T largest(const T* plane, int64_t width, const Interval& rows, const Interval& columns) {
   T best =
       std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
   for (int64_t y = rows.first; y < rows.last; y += rows.step)
@@ -75,14 +75,14 @@ T largest(const T* plane, int64_t width, const Range& rows, const Range& columns
   return best;
 }
 
-float total(const float* plane, int64_t width, const Range& rows, const Range& columns) {
+float total(const float* plane, int64_t width, const Interval& rows, const Interval& columns) {
   double sum = 0;
   for (int64_t y = rows.first; y < rows.last; ++y)
     for (int64_t x = columns.first; x < columns.last; ++x) sum += static_cast<double>(plane[y * width + x]);
   return static_cast<float>(sum);
 }
 
-void max_over(const Tensor& x, Tensor& out, const Ranges& rows, const Ranges& columns) {
+void max_over(const Tensor& x, Tensor& out, const Intervals& rows, const Intervals& columns) {
   if (x.dtype == DType::F32) return each_window<float>(x, out, rows, columns, largest<float>);
   if (x.dtype == DType::I64) return each_window<int64_t>(x, out, rows, columns, largest<int64_t>);
   each_window<uint8_t>(x, out, rows, columns, largest<uint8_t>);
@@ -92,34 +92,37 @@ Result<void> pool(const Node& node, const Tensor& x, Tensor& out) {
   Shape space(x.shape.begin() + 2, x.shape.end());
   TRY_ASSIGN(Windows windows, windows_of(node, space, node.ints(Key::Kernel)));
   TRY(count_windows(node, windows, node.flag(Key::CeilMode)));
-  Ranges rows = space.size() == 2 ? window_ranges(windows, 0) : Ranges{{0, 1, 1, 1}};
-  Ranges columns = window_ranges(windows, space.size() - 1);
+  Intervals rows = space.size() == 2 ? window_ranges(windows, 0) : Intervals{{0, 1, 1, 1}};
+  Intervals columns = window_ranges(windows, space.size() - 1);
   if (node.op == Op::MaxPool) {
     max_over(x, out, rows, columns);
     return {};
   }
   int64_t divisor = node.integer(Key::Divisor, 0);
   bool padding_counts = node.flag(Key::CountIncludePad, true);
-  each_window<float>(x, out, rows, columns, [&](const float* plane, int64_t width, const Range& r, const Range& c) {
-    int64_t count = divisor          ? divisor
-                    : padding_counts ? r.padded * c.padded
-                                     : std::max<int64_t>(0, r.last - r.first) * std::max<int64_t>(0, c.last - c.first);
-    return total(plane, width, r, c) / static_cast<float>(count);
-  });
+  each_window<float>(
+      x, out, rows, columns, [&](const float* plane, int64_t width, const Interval& r, const Interval& c) {
+        int64_t count = divisor ? divisor
+                        : padding_counts
+                            ? r.padded * c.padded
+                            : std::max<int64_t>(0, r.last - r.first) * std::max<int64_t>(0, c.last - c.first);
+        return total(plane, width, r, c) / static_cast<float>(count);
+      });
   return {};
 }
 
 Result<void> adaptive_pool(const Node& node, const Tensor& x, Tensor& out) {
   const Ints& size = node.ints(Key::Size);
-  Ranges rows = size.size() == 2 ? adaptive_ranges(x.shape[2], size[0]) : Ranges{{0, 1, 1, 1}};
-  Ranges columns = adaptive_ranges(x.shape.back(), size.back());
+  Intervals rows = size.size() == 2 ? adaptive_ranges(x.shape[2], size[0]) : Intervals{{0, 1, 1, 1}};
+  Intervals columns = adaptive_ranges(x.shape.back(), size.back());
   if (node.op == Op::AdaptiveMaxPool) {
     max_over(x, out, rows, columns);
     return {};
   }
-  each_window<float>(x, out, rows, columns, [](const float* plane, int64_t width, const Range& r, const Range& c) {
-    return total(plane, width, r, c) / static_cast<float>(r.padded * c.padded);
-  });
+  each_window<float>(x, out, rows, columns,
+                     [](const float* plane, int64_t width, const Interval& r, const Interval& c) {
+                       return total(plane, width, r, c) / static_cast<float>(r.padded * c.padded);
+                     });
   return {};
 }
 

@@ -143,6 +143,11 @@ double real_at(const Value& constant, int64_t index) {
   return static_cast<double>(q - type.quant->zero_point[channel]) * type.quant->scale[channel];
 }
 
+Range range_of(const Type& type) {
+  return {static_cast<double>(type.quant->qmin - type.zero_point()) * type.scale(),
+          static_cast<double>(type.quant->qmax - type.zero_point()) * type.scale()};
+}
+
 int64_t quantize_value(float x, double scale, int64_t zero_point, int64_t qmin, int64_t qmax) {
   float scaled = std::nearbyint(x * static_cast<float>(1.0 / scale));
   if (std::isnan(scaled)) return std::clamp<int64_t>(0, qmin, qmax);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/arithmetic.h"
 #include "ops/clones.h"
 #include "ops/kernels.h"
 #include "ops/ops.h"
@@ -18,14 +19,14 @@ float soft_plus(float x, float scale, float threshold) {
 }
 
 float logit(float x, float eps) {
-  if (eps >= 0) x = std::clamp(x, eps, 1.0f - eps);
+  if (eps >= 0) x = x < eps ? eps : x > 1.0f - eps ? 1.0f - eps : x;  // eps above 0.5 too
   return std::log(x / (1.0f - x));
 }
 
-float floored_remainder(float x, float divisor) {
-  float rest = std::fmod(x, divisor);
-  return rest != 0 && (rest < 0) != (divisor < 0) ? rest + divisor : rest;
-}
+double largest_logit(double eps) { return eps > 0 && eps < 1 ? std::fabs(std::log(eps / (1 - eps))) : kInfinity; }
+
+bool is_whole(double x) { return x == std::floor(x); }
+bool is_odd(double x) { return std::fabs(std::fmod(x, 2)) == 1; }
 
 // Giles' logarithm-based start value, then two Newton steps in double on erf itself.
 float inverse_erf(float value) {
@@ -38,48 +39,54 @@ float inverse_erf(float value) {
   return static_cast<float>(x);
 }
 
-// One struct per function: the scalar, and the loop over an array.
-#define UNARY(name, expression)                                                                                       \
-  struct Unary_##name {                                                                                               \
-    static inline float scalar([[maybe_unused]] float x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) { \
-      return expression;                                                                                              \
-    }                                                                                                                 \
-    SWOOP_CLONES static void map(const float* in, float* out, size_t count, float alpha, float beta) {                \
-      for (size_t i = 0; i < count; ++i) out[i] = scalar(in[i], alpha, beta);                                         \
-    }                                                                                                                 \
+// One struct per function: the scalar, the loop over an array, the range. Functions of integers have a second one.
+#define UNARY(name, low, high, formula)                                                                           \
+  struct Unary_##name {                                                                                           \
+    static inline float of([[maybe_unused]] float x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) { \
+      return formula;                                                                                             \
+    }                                                                                                             \
+    SWOOP_CLONES static void map(const float* in, float* out, size_t count, float alpha, float beta) {            \
+      for (size_t i = 0; i < count; ++i) out[i] = of(in[i], alpha, beta);                                         \
+    }                                                                                                             \
+    static Range range([[maybe_unused]] double alpha, [[maybe_unused]] double beta) { return {low, high}; }       \
+  };
+#define UNARY_OF_INTEGERS(name, low, high, formula, when, integer)                                                 \
+  UNARY(name, low, high, formula)                                                                                  \
+  struct Integer_##name {                                                                                          \
+    static bool keeps([[maybe_unused]] double alpha) { return when; }                                              \
+    static int64_t of([[maybe_unused]] int64_t x, [[maybe_unused]] int64_t alpha, [[maybe_unused]] int64_t beta) { \
+      return integer;                                                                                              \
+    }                                                                                                              \
   };
 #include "ops/unary.def"
 #undef UNARY
+#undef UNARY_OF_INTEGERS
 
-struct Row {
-  std::string_view name;
-  UnaryFn scalar;
-  void (*map)(const float*, float*, size_t, float, float);
+const UnaryFunction kFunctions[] = {
+#define UNARY(name, low, high, formula) \
+  {#name, Unary_##name::of, Unary_##name::map, Unary_##name::range, nullptr, nullptr},
+#define UNARY_OF_INTEGERS(name, low, high, formula, when, integer) \
+  {#name, Unary_##name::of, Unary_##name::map, Unary_##name::range, Integer_##name::keeps, Integer_##name::of},
+#include "ops/unary.def"
+#undef UNARY
+#undef UNARY_OF_INTEGERS
 };
-
-const Row* find_row(std::string_view fn) {
-  static const Row kRows[] = {
-#define UNARY(name, expression) {#name, Unary_##name::scalar, Unary_##name::map},
-#include "ops/unary.def"
-#undef UNARY
-  };
-  for (const Row& row : kRows)
-    if (row.name == fn) return &row;
-  return nullptr;
-}
 
 }  // namespace
 
-UnaryFn unary_function(std::string_view fn) {
-  const Row* row = find_row(fn);
-  return row ? row->scalar : nullptr;
+std::span<const UnaryFunction> unary_functions() { return kFunctions; }
+
+const UnaryFunction* unary_function(std::string_view fn) {
+  auto* found =
+      std::find_if(std::begin(kFunctions), std::end(kFunctions), [&](const auto& row) { return row.name == fn; });
+  return found == std::end(kFunctions) ? nullptr : found;
 }
 
 void map_unary(std::string_view fn, float alpha, float beta, std::span<const float> in, std::span<float> out) {
-  const Row* row = find_row(fn);
-  CHECK(row, "unary has no function {}", fn);
+  const UnaryFunction* function = unary_function(fn);
+  CHECK(function, "unary has no function {}", fn);
   parallel_for(in.size(), kGrain, [&](size_t first, size_t last) {
-    row->map(in.data() + first, out.data() + first, last - first, alpha, beta);
+    function->map(in.data() + first, out.data() + first, last - first, alpha, beta);
   });
 }
 

@@ -21,32 +21,6 @@ bool is_joined_operand(const Node& node, size_t index) {
   return node.op == Op::Concat;
 }
 
-constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-
-// The range of a node's result that follows from its meaning.
-Range bounds_of(const Node& node) {
-  Range range{-kUnbounded, kUnbounded};
-  if (node.op == Op::Softmax) range = {0, 1};
-  if (node.op == Op::LogSoftmax) range = {-kUnbounded, 0};
-  if (node.op == Op::Var) range = {0, kUnbounded};
-  if (node.op == Op::Unary) {
-    const std::string& fn = node.text(Key::Fn);
-    if (fn == "sigmoid" || fn == "hardsigmoid") range = {0, 1};
-    if (fn == "tanh" || fn == "erf" || fn == "softsign" || fn == "sin" || fn == "cos") range = {-1, 1};
-    if (fn == "abs" || fn == "exp" || fn == "sqrt" || fn == "rsqrt" || fn == "square" || fn == "softplus")
-      range = {0, kUnbounded};
-    if (fn == "silu") range.min = -0.2785;  // the minimum of x * sigmoid(x)
-    if (fn == "gelu" || fn == "gelu_tanh") range.min = -0.1701;
-    if (fn == "hardswish") range.min = -0.375;
-    if (fn == "mish") range.min = -0.3089;
-    if (fn == "elu" || fn == "celu") range.min = -std::fabs(node.real(Key::Alpha, 1.0));
-    if (fn == "selu") range.min = -1.7582;
-  }
-  if (node.op == Op::Clamp) range = {node.real(Key::Min, range.min), node.real(Key::Max, range.max)};
-  return {std::max(range.min, node.real(Key::ActMin, range.min)),
-          std::min(range.max, node.real(Key::ActMax, range.max))};
-}
-
 // What a masked score must fall short of its row's largest by, so that softmax gives it nothing even at 16 bits,
 // however many there are.
 double mask_depth(const Shape& shape) {
@@ -154,7 +128,7 @@ Range TypeAssigner::within_bounds(Range range, const Class& c) const {
   Range bounds{0, 0};
   for (ValueId source : c.sources) {
     const Node* node = graph_.producer(origin(graph_, measured_id(source)));
-    Range own = node ? bounds_of(*node) : Range{-kUnbounded, kUnbounded};
+    Range own = node ? bounds_of(*node) : kAllReals;
     bounds = {std::min(bounds.min, own.min), std::max(bounds.max, own.max)};
   }
   return {std::max(range.min, bounds.min), std::min(range.max, bounds.max)};

@@ -188,11 +188,6 @@ Type activation_type(Precision precision, Shape shape, Range range) {
   return quantized(DType::I8, std::move(shape), scale, zero_point);
 }
 
-Range range_of(const Type& type) {
-  return {static_cast<double>(type.quant->qmin - type.zero_point()) * type.scale(),
-          static_cast<double>(type.quant->qmax - type.zero_point()) * type.scale()};
-}
-
 Range constant_range(const Value& constant) {
   Range range{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
   Tensor tensor = to_tensor(constant);

@@ -7,12 +7,6 @@
 
 namespace swoop {
 
-struct Range {
-  double min = 0;
-  double max = 0;
-  bool operator==(const Range&) const = default;
-};
-
 // `levels`: codes that the type has (256, 65536). The result includes zero. Mse leaves
 // room for what few samples have not shown; the others stay inside what was measured.
 Range choose_range(const Statistics& statistics, Method method, double percentile, int levels);
@@ -23,9 +17,6 @@ Range histogram_range(const Statistics& statistics, int levels);
 // Int8: affine over -128..127 with zero exactly representable. Int16: symmetric, zero point 0. Scales hold float32
 // values.
 Type activation_type(Precision precision, Shape shape, Range range);
-
-// What the codes of a per-tensor type can stand for.
-Range range_of(const Type& type);
 
 // The smallest and largest of a float constant that are finite.
 Range constant_range(const Value& constant);
