@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -27,14 +28,24 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
 };
 
-std::string_view name_of(Policy policy) {
-  switch (policy) {
-    case Policy::SameAsInput: return "its input's";
-    case Policy::OwnRange: return "measured";
-    case Policy::FixedRange: return "fixed";
-    case Policy::Accumulate32: return "measured, 32-bit sums";
-    case Policy::Table: return "measured, look-up table";
-    case Policy::KeepFloat: return "none";
+std::string text_of(Range range) {
+  bool low = std::isfinite(range.min), high = std::isfinite(range.max);
+  if (low && high) return fmt::format("{:.6g} to {:.6g}", range.min, range.max);
+  if (low) return fmt::format("at least {:.6g}", range.min);
+  return high ? fmt::format("at most {:.6g}", range.max) : "all reals";
+}
+
+// How quantization finds the range of an operator's results.
+std::string range_text(Op op) {
+  switch (info(op).policy) {
+    case Policy::SameAsInput: return "its operand's";
+    case Policy::Joins: return "measured; its operands may take it";
+    case Policy::OwnRange:
+      if (op == Op::Unary) return "measured, within its function's";
+      if (op == Op::Clamp) return "measured, within its bounds";
+      return info(op).bounds == kAllReals ? "measured" : fmt::format("measured, {}", text_of(info(op).bounds));
+    case Policy::ReadsCodes: return "none: reads codes";
+    case Policy::KeepFloat: return op == Op::Quantize ? "given by its type" : "none";
   }
   return "";
 }
@@ -72,17 +83,42 @@ Table core_table(const std::optional<NpuTarget>& target) {
               "- `NPU`: runs on the NPU, within the limits below.\n"
               "- `rewritten`: a rule below makes operators of it that run on the NPU.\n"
               "- `border`: converts between floats and codes, where the NPU and the host meet.\n"
-              "- `host`: a kernel of the stock runtime.",
+              "- `host`: a kernel of the stock runtime.\n\n"
+              "The range of a bilinear resize is measured.",
               {"operator", "range of the result"},
               {}};
   std::vector<NpuFamily> families = asked_families(target);
   for (NpuFamily family : families) table.head.push_back(short_name(family));
   for (int i = 0; i < kOpCount; ++i) {
     auto op = static_cast<Op>(i);
-    std::vector<std::string> row = {std::string(name_of(op)), std::string(name_of(info(op).policy))};
+    std::vector<std::string> row = {std::string(name_of(op)), range_text(op)};
     for (NpuFamily family : families) row.push_back(way_of(op, family));
     table.rows.push_back(std::move(row));
   }
+  return table;
+}
+
+// The same for all parameters, or the word that it is not.
+std::string function_range(const UnaryFunction& function) {
+  constexpr std::pair<double, double> kParameters[] = {{0.25, 4}, {-0.25, -4}, {3, 1}, {-3, -1}};
+  Range first = function.range(kParameters[0].first, kParameters[0].second);
+  for (auto [alpha, beta] : kParameters)
+    if (function.range(alpha, beta) != first) return "by its parameters";
+  return text_of(first);
+}
+
+std::string integers_give(const UnaryFunction& function) {
+  if (!function.keeps_integers) return "floats";
+  return function.keeps_integers(0.5) ? "integers" : "integers, if its parameter is one";
+}
+
+Table function_table() {
+  Table table{"Functions of one value",
+              "What `unary` computes: on the NPU a look-up table. A measured range is cut to the function's own.",
+              {"function", "range of the result", "integers give"},
+              {}};
+  for (const UnaryFunction& function : unary_functions())
+    table.rows.push_back({std::string(function.name), function_range(function), integers_give(function)});
   return table;
 }
 
@@ -179,7 +215,8 @@ Result<std::string> operators(const std::string& name, bool as_markdown) {
         "# What swoop supports\n\n`swoop ops --markdown` prints this page from the tables that the compiler uses. "
         "`make docs` "
         "renews it.\n";
-  for (const Table& table : {core_table(target), constraint_table(target), aten_table(), rule_table()})
+  for (const Table& table :
+       {core_table(target), function_table(), constraint_table(target), aten_table(), rule_table()})
     text += as_markdown ? markdown(table) : plain(table);
   return text;
 }

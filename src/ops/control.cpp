@@ -136,14 +136,16 @@ Result<Types> infer_opaque(const Graph& graph, const Node& node) {
   return types;
 }
 
+constexpr Traits kControl = {.bodies = true};
+
 }  // namespace
 
 // Bodies are executed by execute(), which alone knows how to run a graph.
 const OpInfo kControlOps[] = {
-    {Op::Cond, Policy::KeepFloat, {}, 1, -1, infer_cond, nullptr},
-    {Op::While, Policy::KeepFloat, {}, 0, -1, infer_while, nullptr},
-    {Op::Map, Policy::KeepFloat, {}, 1, -1, infer_map, nullptr},
-    {Op::Scan, Policy::KeepFloat, {}, 1, -1, infer_scan, nullptr},
+    {Op::Cond, Policy::KeepFloat, kControl, 1, -1, infer_cond, nullptr},
+    {Op::While, Policy::KeepFloat, kControl, 0, -1, infer_while, nullptr},
+    {Op::Map, Policy::KeepFloat, kControl, 1, -1, infer_map, nullptr},
+    {Op::Scan, Policy::KeepFloat, kControl, 1, -1, infer_scan, nullptr},
     {Op::Opaque, Policy::KeepFloat, {}, 0, -1, infer_opaque, nullptr},
 };
 

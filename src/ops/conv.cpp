@@ -119,13 +119,16 @@ Result<Types> infer_matmul(const Graph& graph, const Node& node) {
   return one(node, dtype, std::move(shape));
 }
 
+constexpr Traits kConv = {.window = true, .channels = true, .weights = true, .fuses_clamp = true};
+constexpr Traits kConvTranspose = {.channels = true, .weights = true, .fuses_clamp = true};
+
 }  // namespace
 
 const OpInfo kConvOps[] = {
-    {Op::Conv, Policy::Accumulate32, {.fuses_clamp = true}, 2, 3, infer_conv, ref_conv},
-    {Op::ConvTranspose, Policy::Accumulate32, {.fuses_clamp = true}, 2, 3, infer_conv_transpose, ref_conv_transpose},
-    {Op::Linear, Policy::Accumulate32, {.fuses_clamp = true}, 2, 3, infer_linear, ref_linear},
-    {Op::MatMul, Policy::Accumulate32, {.fuses_clamp = true}, 2, 2, infer_matmul, ref_matmul},
+    {Op::Conv, Policy::OwnRange, kConv, 2, 3, infer_conv, ref_conv},
+    {Op::ConvTranspose, Policy::OwnRange, kConvTranspose, 2, 3, infer_conv_transpose, ref_conv_transpose},
+    {Op::Linear, Policy::OwnRange, {.weights = true, .fuses_clamp = true}, 2, 3, infer_linear, ref_linear},
+    {Op::MatMul, Policy::OwnRange, {.fuses_clamp = true}, 2, 2, infer_matmul, ref_matmul},
 };
 
 }  // namespace swoop

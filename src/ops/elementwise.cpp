@@ -110,9 +110,9 @@ constexpr Traits kMapClamp = {.elementwise = true, .fuses_clamp = true};
 }  // namespace
 
 const OpInfo kElementwiseOps[] = {
-    {Op::Unary, Policy::Table, kMap, 1, 1, infer_unary, ref_unary},
+    {Op::Unary, Policy::OwnRange, kMap, 1, 1, infer_unary, ref_unary},
     {Op::Clamp, Policy::OwnRange, kMap, 1, 1, infer_clamp, ref_clamp},
-    {Op::Prelu, Policy::OwnRange, kMap, 2, 2, infer_prelu, ref_prelu},
+    {Op::Prelu, Policy::OwnRange, {.channels = true, .parameters = true}, 2, 2, infer_prelu, ref_prelu},
     {Op::Add, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, ref_binary},
     {Op::Sub, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, ref_binary},
     {Op::Mul, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, ref_binary},
@@ -121,12 +121,12 @@ const OpInfo kElementwiseOps[] = {
     {Op::Minimum, Policy::OwnRange, kMapClamp, 2, 2, infer_binary, ref_binary},
     {Op::Pow, Policy::OwnRange, kMap, 2, 2, infer_binary, ref_binary},
     {Op::Remainder, Policy::OwnRange, kMap, 2, 2, infer_binary, ref_binary},
-    {Op::Compare, Policy::KeepFloat, kMap, 2, 2, infer_compare, ref_compare},
+    {Op::Compare, Policy::ReadsCodes, kMap, 2, 2, infer_compare, ref_compare},
     {Op::Logical, Policy::KeepFloat, kMap, 2, 2, infer_compare, ref_compare},
     {Op::LogicalNot, Policy::KeepFloat, kMap, 1, 1, infer_logical_not, ref_logical_not},
     {Op::Bitwise, Policy::KeepFloat, kMap, 2, 2, infer_bitwise, ref_bitwise},
     {Op::BitwiseNot, Policy::KeepFloat, kMap, 1, 1, infer_bitwise, ref_bitwise_not},
-    {Op::Where, Policy::OwnRange, kMap, 3, 3, infer_where, ref_where},
+    {Op::Where, Policy::Joins, {.elementwise = true, .selector = 0}, 3, 3, infer_where, ref_where},
 };
 
 }  // namespace swoop

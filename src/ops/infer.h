@@ -29,7 +29,8 @@ double real_or(const Node& node, Key key, double fallback);  // also reads attri
 // Attribute `axis`, within 0..rank-1.
 Result<int64_t> axis_attr(const Node& node, int rank);
 
-// Operators that choose among their input's elements (policy SameAsInput) keep its per-tensor quantization.
+// Operators whose results stay within their input's range (movement, maxima, averages) keep its per-tensor
+// quantization.
 void carry_quantization(const Type& from, Type& to);
 
 // Fails when the dims are negative or their product is beyond kMaxElements.

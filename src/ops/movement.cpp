@@ -254,21 +254,22 @@ Result<Types> infer_scatter_elements(const Graph& graph, const Node& node) {
 }
 
 constexpr Traits kMove = {.movement = true};
+constexpr Traits kIndexed = {.movement = true, .selector = 1};
 
 }  // namespace
 
 const OpInfo kMovementOps[] = {
     {Op::Reshape, Policy::SameAsInput, kMove, 1, 1, infer_reshape, ref_reshape},
     {Op::Transpose, Policy::SameAsInput, kMove, 1, 1, infer_transpose, ref_transpose},
-    {Op::Concat, Policy::SameAsInput, kMove, 1, -1, infer_concat, ref_concat},
+    {Op::Concat, Policy::Joins, kMove, 1, -1, infer_concat, ref_concat},
     {Op::Slice, Policy::SameAsInput, kMove, 1, 1, infer_slice, ref_slice},
     {Op::Pad, Policy::SameAsInput, kMove, 1, 1, infer_pad, ref_pad},
     {Op::Expand, Policy::SameAsInput, kMove, 1, 1, infer_expand, ref_expand},
     {Op::Repeat, Policy::SameAsInput, kMove, 1, 1, infer_repeat, ref_repeat},
     {Op::Flip, Policy::SameAsInput, kMove, 1, 1, infer_flip, ref_flip},
-    {Op::Gather, Policy::SameAsInput, kMove, 2, 2, infer_gather, ref_gather},
-    {Op::GatherElements, Policy::SameAsInput, kMove, 2, 2, infer_gather_elements, ref_gather_elements},
-    {Op::ScatterElements, Policy::SameAsInput, kMove, 3, 3, infer_scatter_elements, ref_scatter_elements},
+    {Op::Gather, Policy::SameAsInput, kIndexed, 2, 2, infer_gather, ref_gather},
+    {Op::GatherElements, Policy::SameAsInput, kIndexed, 2, 2, infer_gather_elements, ref_gather_elements},
+    {Op::ScatterElements, Policy::Joins, kIndexed, 3, 3, infer_scatter_elements, ref_scatter_elements},
 };
 
 }  // namespace swoop

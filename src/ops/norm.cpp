@@ -92,18 +92,19 @@ Result<Types> infer_attention(const Graph& graph, const Node& node) {
   return one(node, real_dtype(q), std::move(shape));
 }
 
-constexpr Traits kComposite = {.composite = true};
+constexpr Traits kNorm = {.parameters = true};
+constexpr Traits kChannelNorm = {.channels = true, .parameters = true};
 
 }  // namespace
 
 const OpInfo kNormOps[] = {
-    {Op::Softmax, Policy::FixedRange, kComposite, 1, 1, infer_softmax, ref_softmax, {0, 1}},
-    {Op::LogSoftmax, Policy::OwnRange, kComposite, 1, 1, infer_softmax, ref_softmax, {-kInfinity, 0}},
-    {Op::LayerNorm, Policy::OwnRange, kComposite, 1, 3, infer_layer_norm, ref_layer_norm},
-    {Op::RmsNorm, Policy::OwnRange, kComposite, 1, 2, infer_layer_norm, ref_layer_norm},
-    {Op::GroupNorm, Policy::OwnRange, kComposite, 1, 3, infer_channel_norm, ref_group_norm},
-    {Op::BatchNorm, Policy::OwnRange, kComposite, 5, 5, infer_channel_norm, ref_batch_norm},
-    {Op::Attention, Policy::OwnRange, kComposite, 3, 4, infer_attention, ref_attention},
+    {Op::Softmax, Policy::OwnRange, {}, 1, 1, infer_softmax, ref_softmax, {0, 1}},
+    {Op::LogSoftmax, Policy::OwnRange, {}, 1, 1, infer_softmax, ref_softmax, {-kInfinity, 0}},
+    {Op::LayerNorm, Policy::OwnRange, kNorm, 1, 3, infer_layer_norm, ref_layer_norm},
+    {Op::RmsNorm, Policy::OwnRange, kNorm, 1, 2, infer_layer_norm, ref_layer_norm},
+    {Op::GroupNorm, Policy::OwnRange, kChannelNorm, 1, 3, infer_channel_norm, ref_group_norm},
+    {Op::BatchNorm, Policy::OwnRange, kChannelNorm, 5, 5, infer_channel_norm, ref_batch_norm},
+    {Op::Attention, Policy::OwnRange, {}, 3, 4, infer_attention, ref_attention},
 };
 
 }  // namespace swoop

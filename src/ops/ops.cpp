@@ -52,6 +52,18 @@ const OpInfo& info(Op op) {
   return *table[static_cast<size_t>(op)];
 }
 
+std::vector<Op> ops_where(bool (*fits)(const OpInfo&)) {
+  std::vector<Op> ops;
+  for (int i = 0; i < kOpCount; ++i)
+    if (fits(info(static_cast<Op>(i)))) ops.push_back(static_cast<Op>(i));
+  return ops;
+}
+
+Policy policy_of(const Node& node) {
+  bool computes = node.op == Op::Resize && node.text(Key::Mode, "nearest") != "nearest";
+  return computes ? Policy::OwnRange : info(node.op).policy;
+}
+
 Range bounds_of(const Node& node) {
   Range bounds = info(node.op).bounds;
   if (node.op == Op::Clamp) bounds = {real_or(node, Key::Min, -kInfinity), real_or(node, Key::Max, kInfinity)};

@@ -14,23 +14,27 @@
 
 namespace swoop {
 
-// How a quantizer gives the results of an op their types.
+// How a quantizer gives the results of an op their types. policy_of() knows the one op whose attributes matter.
 enum class Policy : uint8_t {
-  SameAsInput,   // data movement: the result has the input's scale and zero point, by construction
-  OwnRange,      // the result's range is measured
-  FixedRange,    // the result's range is known from the math (softmax, sigmoid, tanh)
-  Accumulate32,  // multiply-accumulate: int32 inside, weights per channel, bias at s_x * s_w; the result's range is
-                 // measured
-  Table,         // a function of one value: a lookup table, the result's range is measured
-  KeepFloat,     // not quantized: integer, boolean or opaque
+  SameAsInput,  // the result holds elements of operand 0 and takes its type
+  Joins,        // elements of several operands: the range is measured, and the operands may take the result's type
+  OwnRange,     // the range is measured, within bounds_of()
+  ReadsCodes,   // compares codes as they are; the result is a boolean or an index
+  KeepFloat,    // not quantized: integer, boolean or opaque; or a change of type itself
 };
 
+// Facts that rules and rooms ask for. A rule for all operators of a kind takes its roots from them: ops_where().
 struct Traits {
   bool movement = false;     // moves elements without changing them
   bool elementwise = false;  // result[i] depends on operands[i] (after broadcasting) alone
   bool reduction = false;    // over attribute axes (or axis), keepdim
+  bool window = false;       // each result reads a window of x: attributes stride and padding, a kernel or weights
+  bool channels = false;     // x is [N,C,...], or [N,...,C] with channels_last=true
+  bool weights = false;      // operand 1 holds weights per output channel, operand 2 (optional) a bias
+  bool parameters = false;   // operands from 1 on are few numbers that act on all of x, one per channel
   bool fuses_clamp = false;  // may carry act_min / act_max
-  bool composite = false;    // legalize expands it
+  bool bodies = false;       // control flow: graphs inside the node
+  int selector = -1;         // the operand that chooses among elements (an index, a condition) and gives none itself
 };
 
 // The reals from min to max; infinite where nothing bounds them.
@@ -106,6 +110,12 @@ struct OpInfo {
 };
 
 const OpInfo& info(Op op);
+
+// The operators that fit, in the order of ir/ops.def.
+std::vector<Op> ops_where(bool (*fits)(const OpInfo&));
+
+// The operator's policy, or what this node's attributes make of it: a bilinear resize computes, a nearest one does not.
+Policy policy_of(const Node& node);
 
 // Where the results of a node lie by its meaning, whatever its operands are: softmax between 0 and 1, a clamp between
 // its bounds, a function of one value in its range.

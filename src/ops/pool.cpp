@@ -1,5 +1,5 @@
-// Pooling and resampling. Averages and interpolations stay within their input's range, so all of them share its
-// quantization.
+// Pooling and resampling. Averages and interpolations stay within their input's range, so all of them may have its
+// quantization; a quantizer gives averages the smaller range that they have.
 #include "ops/infer.h"
 #include "ops/ref.h"
 #include "ops/rows.h"
@@ -66,14 +66,17 @@ Result<Types> infer_resize(const Graph& graph, const Node& node) {
   return types;
 }
 
+constexpr Traits kPool = {.window = true, .channels = true, .fuses_clamp = true};
+constexpr Traits kAdaptivePool = {.channels = true, .fuses_clamp = true};
+
 }  // namespace
 
 const OpInfo kPoolOps[] = {
-    {Op::MaxPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_pool, ref_pool},
-    {Op::AvgPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_pool, ref_pool},
-    {Op::AdaptiveAvgPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_adaptive_pool, ref_adaptive_pool},
-    {Op::AdaptiveMaxPool, Policy::SameAsInput, {.fuses_clamp = true}, 1, 1, infer_adaptive_pool, ref_adaptive_pool},
-    {Op::Resize, Policy::SameAsInput, {}, 1, 1, infer_resize, ref_resize},
+    {Op::MaxPool, Policy::SameAsInput, kPool, 1, 1, infer_pool, ref_pool},
+    {Op::AvgPool, Policy::OwnRange, kPool, 1, 1, infer_pool, ref_pool},
+    {Op::AdaptiveAvgPool, Policy::OwnRange, kAdaptivePool, 1, 1, infer_adaptive_pool, ref_adaptive_pool},
+    {Op::AdaptiveMaxPool, Policy::SameAsInput, kAdaptivePool, 1, 1, infer_adaptive_pool, ref_adaptive_pool},
+    {Op::Resize, Policy::SameAsInput, {.channels = true}, 1, 1, infer_resize, ref_resize},
 };
 
 }  // namespace swoop

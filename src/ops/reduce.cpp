@@ -84,8 +84,8 @@ const OpInfo kReduceOps[] = {
     {Op::Any, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, ref_reduce},
     {Op::All, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, ref_reduce},
     {Op::Var, Policy::OwnRange, kReduction, 1, 1, infer_reduction, ref_reduce, {0, kInfinity}},
-    {Op::ArgMax, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, ref_arg_extremum},
-    {Op::ArgMin, Policy::KeepFloat, kReduction, 1, 1, infer_reduction, ref_arg_extremum},
+    {Op::ArgMax, Policy::ReadsCodes, kReduction, 1, 1, infer_reduction, ref_arg_extremum},
+    {Op::ArgMin, Policy::ReadsCodes, kReduction, 1, 1, infer_reduction, ref_arg_extremum},
     {Op::CumSum, Policy::OwnRange, {}, 1, 1, infer_cumsum, ref_cumsum},
 };
 

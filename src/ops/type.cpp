@@ -53,8 +53,8 @@ Result<void> ref_cast(const Node& node, std::span<const Tensor* const> in, std::
 }  // namespace
 
 const OpInfo kTypeOps[] = {
-    {Op::Quantize, Policy::OwnRange, {}, 1, 1, infer_quantize, ref_identity},
-    {Op::Dequantize, Policy::KeepFloat, {}, 1, 1, infer_dequantize, ref_identity},
+    {Op::Quantize, Policy::KeepFloat, {.elementwise = true}, 1, 1, infer_quantize, ref_identity},
+    {Op::Dequantize, Policy::KeepFloat, {.elementwise = true}, 1, 1, infer_dequantize, ref_identity},
     {Op::Cast, Policy::KeepFloat, {.elementwise = true}, 1, 1, infer_cast, ref_cast},
 };
 

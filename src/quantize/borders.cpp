@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "quantize/assign.h"
+#include "quantize/layers.h"
 
 namespace swoop {
 
@@ -18,12 +19,13 @@ TypeAssigner::Kind TypeAssigner::classify(const Node& node) const {
   if (node.op == Op::Quantize) return Kind::Reader;
   if (choices_[node.id].precision == Precision::Float) return Kind::Float;
   if (node.op == Op::Cond) return Kind::Branch;
-  if (node.op == Op::Compare || node.op == Op::ArgMax || node.op == Op::ArgMin) return Kind::Reader;
-  if (info(node.op).policy == Policy::KeepFloat) return Kind::Float;
+  Policy policy = policy_of(node);
+  if (policy == Policy::ReadsCodes) return Kind::Reader;
+  if (policy == Policy::KeepFloat) return Kind::Float;
   if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return plain_float(v); }))
     return Kind::Float;
-  bool computed_bias = info(node.op).policy == Policy::Accumulate32 && node.inputs.size() > 2 &&
-                       node.inputs[2] != kNone && !graph_.value(node.inputs[2]).constant;
+  bool computed_bias =
+      is_layer(node.op) && node.inputs.size() > 2 && node.inputs[2] != kNone && !graph_.value(node.inputs[2]).constant;
   return computed_bias ? Kind::Float : Kind::Quantized;
 }
 

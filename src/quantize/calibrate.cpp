@@ -11,8 +11,6 @@ namespace swoop {
 
 namespace {
 
-bool is_control(Op op) { return op == Op::Cond || op == Op::While || op == Op::Map || op == Op::Scan; }
-
 // Watches one graph while it runs.
 class Watch {
  public:
@@ -32,8 +30,8 @@ class Watch {
       for (ValueId output : node.outputs) observed_[output] = is_plain_float(output) && !shares_type(node);
       if (is_layer(node.op) && graph.value(node.inputs[1]).constant)
         channel_axis_[node.inputs[0]] = node.op == Op::Linear ? graph.type(node.inputs[0]).rank() - 1 : 1;
-      if (!has_inner(node.op) && !is_control(node.op)) continue;
-      if (is_control(node.op)) m_.bodies[id].resize(node.bodies.size());
+      if (!has_inner(node.op) && node.bodies.empty()) continue;
+      if (!node.bodies.empty()) m_.bodies[id].resize(node.bodies.size());
       size_t read = node.op == Op::Attention ? 2 : has_inner(node.op) ? 1 : node.inputs.size();
       for (size_t i = 0; i < read; ++i)
         if (node.inputs[i] != kNone) hooks_[node.inputs[i]].push_back(id);
@@ -47,7 +45,7 @@ class Watch {
     if (!outputs) return outputs;
     if (!fault_.message.empty()) return fault_;
     for (NodeId id : graph_.order())
-      if (is_control(graph_.node(id).op)) TRY(run_bodies(graph_.node(id), every_branch));
+      if (!graph_.node(id).bodies.empty()) TRY(run_bodies(graph_.node(id), every_branch));
     return outputs;
   }
 
@@ -69,7 +67,7 @@ class Watch {
       if (node.op == Op::Attention) {
         kept_.insert_or_assign(id, tensor);
         try_scores(node);
-      } else if (is_control(node.op)) {
+      } else if (!node.bodies.empty()) {
         kept_.insert_or_assign(id, tensor);
       } else {
         const Tensor* operands[] = {&tensor};

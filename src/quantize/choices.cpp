@@ -67,14 +67,7 @@ Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& optio
   return choice;
 }
 
-bool shares_type(const Node& node) {
-  if (info(node.op).policy != Policy::SameAsInput) return false;
-  // Averages gain from their own, smaller range; concat and scatter join values that each have one.
-  if (node.op == Op::AvgPool || node.op == Op::AdaptiveAvgPool || node.op == Op::Concat ||
-      node.op == Op::ScatterElements)
-    return false;
-  return node.op != Op::Resize || node.text(Key::Mode, "nearest") == "nearest";
-}
+bool shares_type(const Node& node) { return policy_of(node) == Policy::SameAsInput; }
 
 std::string_view name_of(Precision precision) {
   switch (precision) {

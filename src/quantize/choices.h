@@ -18,8 +18,7 @@ bool glob_matches(std::string_view pattern, std::string_view text);
 
 Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& options);
 
-// Data movement whose result has its input's type: selects, repeats or reorders elements of its first operand, nothing
-// else.
+// Whether the result has its first operand's type: it selects, repeats or reorders that one's elements, nothing else.
 bool shares_type(const Node& node);
 
 }  // namespace swoop

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "quantize/assign.h"
+#include "quantize/layers.h"
 #include "support/check.h"
 #include "support/parallel.h"
 
@@ -10,16 +11,6 @@ namespace swoop {
 namespace {
 
 constexpr size_t kNoClass = ~size_t{0};
-
-// Nodes whose result consists of elements of several operands. Those may share its type, or be requantized in front of
-// it.
-bool joins(Op op) { return op == Op::Concat || op == Op::Where || op == Op::ScatterElements; }
-
-bool is_joined_operand(const Node& node, size_t index) {
-  if (node.op == Op::Where) return index > 0;
-  if (node.op == Op::ScatterElements) return index != 1;
-  return node.op == Op::Concat;
-}
 
 // What a masked score must fall short of its row's largest by, so that softmax gives it nothing even at 16 bits,
 // however many there are.
@@ -106,8 +97,7 @@ bool TypeAssigner::holds_scores(const Class& c) const {
   constexpr int64_t kMostScores = 2048;
   if (c.sources.size() != 1 || element_count(graph_.type(c.sources[0]).shape) > kMostScores) return false;
   const Node* producer = graph_.producer(c.sources[0]);
-  bool accumulates = producer && (producer->op == Op::Conv || producer->op == Op::Linear);
-  if (!accumulates || choices_[producer->id].by_scope) return false;
+  if (!producer || !is_layer(producer->op) || choices_[producer->id].by_scope) return false;
   NodeId reader = kNone;
   for (ValueId member : c.members)
     for (const Use& use : graph_.value(member).uses)
@@ -192,11 +182,11 @@ void TypeAssigner::share_joins() {
   constexpr double kSlack = 0.25;  // a searched range clips: that of a part may reach beyond that of the whole
   for (NodeId id : graph_.order()) {
     const Node& node = graph_.node(id);
-    if (!joins(node.op) || kinds_[id] != Kind::Quantized) continue;
+    if (policy_of(node) != Policy::Joins || kinds_[id] != Kind::Quantized) continue;
     size_t own = class_of(node.outputs[0]);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       size_t operand = class_of(node.inputs[i]);
-      if (!is_joined_operand(node, i) || operand == kNoClass || operand == own) continue;
+      if (static_cast<int>(i) == info(node.op).traits.selector || operand == kNoClass || operand == own) continue;
       Class& from = classes_[operand];
       Class& to = classes_[own];
       if (from.pinned || to.pinned || precision_of(from) != precision_of(to)) continue;

@@ -5,7 +5,7 @@
 
 namespace swoop {
 
-inline bool is_layer(Op op) { return op == Op::Conv || op == Op::ConvTranspose || op == Op::Linear; }
+inline bool is_layer(Op op) { return info(op).traits.weights; }
 
 // Which output channel and which input channel an element of the weights belongs to.
 struct WeightIndex {

@@ -14,7 +14,7 @@ bool needs_quantization(const Graph& graph) {
     const Node& node = graph.node(id);
     for (const auto& body : node.bodies)
       if (needs_quantization(*body)) return true;
-    if (info(node.op).policy == Policy::KeepFloat || node.op == Op::Quantize) continue;
+    if (policy_of(node) == Policy::KeepFloat) continue;
     for (ValueId output : node.outputs)
       if (is_float(graph.type(output).dtype) && !graph.type(output).quantized()) return true;
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "accuracy/accuracy.h"
+#include "quantize/layers.h"
 
 namespace swoop {
 
@@ -61,8 +62,7 @@ class Search {
       const Node& node = base.node(id);
       for (ValueId output : node.outputs) {
         const Type& type = base.type(output);
-        bool own = node.op == Op::Quantize || !shares_type(node);
-        if (!own || !type.quantized() || type.dtype != DType::I8) continue;
+        if (shares_type(node) || !type.quantized() || type.dtype != DType::I8) continue;
         ValueId named = node.op == Op::Quantize ? node.inputs[0] : output;
         if (named >= prepared_.value_slots()) continue;
         list.push_back({base.value(named).name, named});
@@ -89,7 +89,7 @@ double estimate_cost(const Graph& graph) {
     if (node.outputs.empty()) continue;
     auto elements = static_cast<double>(element_count(graph.type(node.outputs[0]).shape));
     double work = elements;
-    if (node.op == Op::Conv || node.op == Op::Linear || node.op == Op::ConvTranspose) {
+    if (is_layer(node.op)) {
       const Shape& weight = graph.type(node.inputs[1]).shape;
       double per_element =
           static_cast<double>(element_count(weight)) / static_cast<double>(std::max<int64_t>(1, weight[0]));
