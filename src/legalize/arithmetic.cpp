@@ -84,7 +84,7 @@ bool exact_factor(Rewriter& rw, const Node& n) {
 
 // The widest value of 1/x over the codes of x but zero.
 double largest_reciprocal(const Type& type) {
-  Reals reals = reals_of(type);
+  Range reals = range_of(type);
   double least = reals.min > 0 ? reals.min : reals.max < 0 ? -reals.max : type.scale();
   return 1.0 / least;
 }

@@ -46,14 +46,14 @@ ValueId weighted_mean(Rewriter& rw, ValueId x, ValueId v, Type out, const Attrs&
 }
 
 // What the scores may be: measured, or six deviations of a product of numbers that use a third of their range.
-Reals score_range(const Rewriter& rw, const Node& n, double scale) {
+Range score_range(const Rewriter& rw, const Node& n, double scale) {
   if (n.has(Key::Inner) && n.doubles(Key::Inner).size() >= 2) {
     const Doubles& inner = n.doubles(Key::Inner);
     double room = 0.1 * (inner[1] - inner[0]) + 1e-6;
     return {inner[0] - room, inner[1] + room};
   }
   auto reach = [&](size_t i) {
-    Reals reals = reals_of(rw.type(n.inputs[i]));
+    Range reals = range_of(rw.type(n.inputs[i]));
     return std::max(-reals.min, reals.max) / 3;
   };
   double most = 6 * scale * reach(0) * reach(1) * std::sqrt(static_cast<double>(rw.type(n.inputs[0]).shape.back()));
@@ -113,7 +113,7 @@ bool expand_attention(Rewriter& rw, const Node& n) {
     hidden_shape = {rows, columns};
   }
   double scale = n.real(Key::Scale, 1.0);
-  Reals range = score_range(rw, n, scale);
+  Range range = score_range(rw, n, scale);
   // A masked score is kNothing below the lowest one.
   double most = std::max(range.max, -(range.min - (hidden ? kNothing : 0)));
   Ints swap;

@@ -7,12 +7,6 @@
 
 namespace swoop {
 
-Reals reals_of(const Type& type) {
-  const Quant& q = *type.quant;
-  return {static_cast<double>(q.qmin - type.zero_point()) * type.scale(),
-          static_cast<double>(q.qmax - type.zero_point()) * type.scale()};
-}
-
 ValueId codes(Rewriter& rw, const Type& type, std::span<const int64_t> values, std::string_view name) {
   CHECK(static_cast<int64_t>(values.size()) == element_count(type.shape), "{} codes for {}", values.size(),
         to_text(type));

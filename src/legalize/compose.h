@@ -9,13 +9,6 @@ namespace swoop {
 inline Type i16_type(Shape shape, double scale) { return quantized(DType::I16, std::move(shape), scale, 0); }
 inline Type i32_type(Shape shape, double scale) { return quantized(DType::I32, std::move(shape), scale, 0); }
 
-// The reals a per-tensor type can hold.
-struct Reals {
-  double min;
-  double max;
-};
-Reals reals_of(const Type& type);
-
 // A one-element constant of the given rank that stands for `code * scale`.
 ValueId scalar(Rewriter& rw, DType dtype, int rank, int64_t code, double scale);
 

@@ -11,8 +11,8 @@ namespace swoop {
 namespace {
 
 // The range of the variance: measured, with room for what calibration did not see, or all that the type allows.
-Reals variance_range(const Node& n, const Type& x) {
-  Reals reals = reals_of(x);
+Range variance_range(const Node& n, const Type& x) {
+  Range reals = range_of(x);
   double widest = n.op == Op::RmsNorm ? std::max(reals.min * reals.min, reals.max * reals.max)
                                       : (reals.max - reals.min) * (reals.max - reals.min) / 4;
   // Less than a quarter of a step squared is the rounding of x itself.
@@ -88,10 +88,10 @@ ValueId centred_by_conv(Rewriter& rw, ValueId x) {
 }
 
 // 1 / sqrt(mean(c^2) + eps) as 16 bits, for c with the variance in `range`; `count` numbers go into each mean.
-ValueId inverse_deviation(Rewriter& rw, ValueId c, Reals range, double eps, Average average, int64_t groups,
+ValueId inverse_deviation(Rewriter& rw, ValueId c, Range range, double eps, Average average, int64_t groups,
                           int64_t count) {
   const Shape shape = rw.type(c).shape;
-  Reals reals = reals_of(rw.type(c));
+  Range reals = range_of(rw.type(c));
   double most = std::min(std::max(-reals.min, reals.max), std::sqrt(range.max * static_cast<double>(count)));
   // Squares in 16 bits; fewer when so many are added that the sum would leave 32.
   double top = std::min(32767.0, static_cast<double>(int64_t{1} << 30) / static_cast<double>(count));
@@ -136,9 +136,9 @@ ValueId scaled(Rewriter& rw, ValueId c, ValueId r, std::span<const double> gain,
   const Shape shape = rw.type(c).shape;
   out.shape = shape;
   if (all_equal(gain, 1.0) && all_equal(offset, 0.0)) return rw.make(Op::Mul, {c, r}, bounds, out);
-  Reals most = reals_of(rw.type(c));
+  Range most = range_of(rw.type(c));
   double reach =
-      std::min(std::sqrt(static_cast<double>(count)), std::max(-most.min, most.max) * reals_of(rw.type(r)).max);
+      std::min(std::sqrt(static_cast<double>(count)), std::max(-most.min, most.max) * range_of(rw.type(r)).max);
   ValueId normal = rw.make(Op::Mul, {c, r}, {}, i16_type(shape, reach / 32767));
   // Where products are not chained, a convolution carries the vectors.
   if (facts_of(rw).chains_elementwise) return scale_by_vectors(rw, normal, gain, offset, out, bounds);
@@ -156,7 +156,7 @@ bool expand_row_norm(Rewriter& rw, const Node& n) {
   const Type out = rw.type(n.outputs[0]);
   const Shape shape = out.shape;
   int64_t length = element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(n.integer(Key::Axis)), shape.end()));
-  Reals range = variance_range(n, rw.type(n.inputs[0]));
+  Range range = variance_range(n, rw.type(n.inputs[0]));
   double eps = n.real(Key::Eps, 1.1920928955078125e-07);  // PyTorch's rms_norm without eps: the smallest step of f32
 
   // Where the last dim is the row, the shape stays: a reshape of what several ops read may be a copy.
@@ -193,7 +193,7 @@ bool expand_group_norm(Rewriter& rw, const Node& n) {
   int64_t count = plane * shape[1] / groups;
   int64_t width = shape.size() > 2 ? shape.back() : 1;
   bool narrow = rw.type(n.inputs[0]).dtype == DType::I8;
-  Reals range = variance_range(n, rw.type(n.inputs[0]));
+  Range range = variance_range(n, rw.type(n.inputs[0]));
 
   ValueId x = transpose(rw, reshape(rw, n.inputs[0], {shape[0], shape[1], plane / width, width}), {0, 2, 3, 1});
   double fine = rw.type(x).scale() / (narrow ? 128 : 1);
@@ -228,7 +228,7 @@ bool expand_variance(Rewriter& rw, const Node& n) {
   ValueId mean = average_rows(rw, x, i16_type({}, fine), 1);
   ValueId c = rw.make(Op::Sub, {widen(rw, x), mean}, {}, i16_type(rw.type(x).shape, narrow ? fine : 2 * fine));
   // One square may be as large as the whole result times N.
-  double most = std::min(reals_of(rw.type(c)).max, std::sqrt(reals_of(out).max * static_cast<double>(length)));
+  double most = std::min(range_of(rw.type(c)).max, std::sqrt(range_of(out).max * static_cast<double>(length)));
   double unit = most * most / std::min(32767.0, static_cast<double>(int64_t{1} << 30) / static_cast<double>(length));
   ValueId square = rw.make(Op::Mul, {c, c}, {}, i16_type(rw.type(c).shape, unit));
   // The sum in a type whose scale carries the division, so that nothing is multiplied.

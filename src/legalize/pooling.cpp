@@ -168,7 +168,7 @@ bool split_max_pool(Rewriter& rw, const Node& n) {
 bool shift_dilated_pool(Rewriter& rw, const Node& n) {
   if (!is_pool(rw, n) || n.ints(Key::Dilation) == Ints{1, 1}) return false;
   const Type out = rw.type(n.outputs[0]);
-  double lowest = reals_of(rw.type(n.inputs[0])).min;
+  double lowest = range_of(rw.type(n.inputs[0])).min;
   ValueId x = n.inputs[0];
   for (size_t i = 0; i < 2; ++i) {
     auto axis = static_cast<int64_t>(2 + i);

@@ -48,7 +48,7 @@ bool expand_softmax(Rewriter& rw, const Node& n) {
   ValueId sum = reduce(rw, Op::Sum, e, {type.rank() - 1}, i32_type({}, 1.0 / 32767));
   // The largest of a row is 1 / sum. Room for 16 times what the result can hold: in a row whose largest is clipped the
   // others are right.
-  double most = std::clamp(16 * reals_of(out).max, 1.0 / length, 1.0);
+  double most = std::clamp(16 * range_of(out).max, 1.0 / length, 1.0);
   ValueId share = wide_function(rw, "reciprocal", sum, 1.0 / most, length, i16_type({}, most / 32767));
   rw.replace(n, rw.make(Op::Mul, {e, share}, {}, out));
   return true;
