@@ -52,8 +52,8 @@ bool merge_clamps(Rewriter& rw, const Node& n) {
 // batch_norm(conv(x, w, b))  ->  conv(x, w * gain, b * gain + offset), for conv, transposed conv and linear
 bool fold_batch_norm(Rewriter& rw, const Node& n) {
   const Node* op = rw.graph().producer(n.inputs[0]);
-  bool foldable = op && (op->op == Op::Conv || op->op == Op::ConvTranspose || op->op == Op::Linear);
-  if (!foldable || !rw.used_once(n.inputs[0]) || op->has(Key::ActMin) || op->has(Key::ActMax)) return false;
+  if (!op || !info(op->op).traits.weights || !rw.used_once(n.inputs[0]) || op->has(Key::ActMin) || op->has(Key::ActMax))
+    return false;
   if (op->op == Op::Linear && rw.type(n.inputs[0]).rank() != 2) return false;  // its channels would not be axis 1
   if (rw.type(n.inputs[0]).quantized() || !rw.value(op->inputs[1]).constant) return false;
   if (op->inputs[2] != kNone && !rw.value(op->inputs[2]).constant) return false;

@@ -6,18 +6,9 @@ namespace swoop {
 
 namespace {
 
-// Ops that read their operands through a kernel of the runtime and so need real floats.
-bool reads_floats(Op op) {
-  return op == Op::Opaque || op == Op::Dequantize || op == Op::Cond || op == Op::While || op == Op::Map ||
-         op == Op::Scan;
-}
-
-std::vector<Op> ops_on_types() {
-  std::vector<Op> ops;
-  for (int i = 0; i < kOpCount; ++i)
-    if (!reads_floats(static_cast<Op>(i))) ops.push_back(static_cast<Op>(i));
-  return ops;
-}
+// Whether the op computes on what its operands' types say. A kernel of the runtime reads real floats, control flow
+// hands them on, and a dequantize makes them.
+bool computes_on_types(const OpInfo& op) { return !op.traits.bodies && op.op != Op::Opaque && op.op != Op::Dequantize; }
 
 bool unsigned_codes(const Type& type) { return type.quantized() && type.dtype == DType::U8; }
 
@@ -74,7 +65,7 @@ bool quantize_constant(Rewriter& rw, const Node& n) {
 bool absorb_quantize(Rewriter& rw, const Node& n) {
   const Graph& graph = rw.graph();
   const Node* op = graph.producer(n.inputs[0]);
-  if (!op || reads_floats(op->op) || op->op == Op::Quantize || op->outputs.size() != 1) return false;
+  if (!op || !computes_on_types(info(op->op)) || op->op == Op::Quantize || op->outputs.size() != 1) return false;
   ValueId result = op->outputs[0];
   if (rw.type(result).quantized()) return false;
   const Type wanted = rw.type(n.outputs[0]);
@@ -96,33 +87,25 @@ bool absorb_quantize(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// Whether the op only picks elements of its operands, so that its result needs no other codes than theirs.
+bool picks(Policy policy) { return policy == Policy::SameAsInput || policy == Policy::Joins; }
+
+// Whether the node only picks elements of its operands, so that its result needs no other codes than theirs. Zero has a
+// code.
 bool picks_elements(const Node& n) {
-  switch (n.op) {
-    case Op::Reshape:
-    case Op::Transpose:
-    case Op::Slice:
-    case Op::Expand:
-    case Op::Repeat:
-    case Op::Flip:
-    case Op::Concat:
-    case Op::MaxPool:
-    case Op::ReduceMax:
-    case Op::ReduceMin: return true;
-    case Op::Pad: return n.text(Key::Mode, "constant") != "constant" || n.real(Key::Value, 0.0) == 0.0;
-    case Op::Clamp: return n.real(Key::Min, 0.0) == 0.0 && !n.has(Key::Max);  // relu: 0 has a code
-    default: return false;
-  }
+  if (n.op == Op::Clamp) return n.real(Key::Min, 0.0) == 0.0 && !n.has(Key::Max);  // relu
+  bool fills = n.op == Op::Pad && n.text(Key::Mode, "constant") == "constant" && n.real(Key::Value, 0.0) != 0.0;
+  return picks(policy_of(n)) && !fills;
 }
 
 // move(q) with a float result, left by quantizers that annotate only computing ops  ->  dequantize(move(q) with q's
 // type)
 bool carry_quantization(Rewriter& rw, const Node& n) {
-  const Type& in = rw.type(n.inputs[0]);
+  int selector = info(n.op).traits.selector;
+  const Type& in = rw.type(n.inputs[selector == 0 ? 1 : 0]);
   Type out = rw.type(n.outputs[0]);
   if (!in.quantized() || in.quant->per_channel() || out.dtype != DType::F32 || !picks_elements(n)) return false;
-  if (!std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) { return rw.type(id).quant == in.quant; }))
-    return false;
+  for (size_t i = 0; i < n.inputs.size(); ++i)
+    if (static_cast<int>(i) != selector && rw.type(n.inputs[i]).quant != in.quant) return false;
   out.dtype = in.dtype;
   out.quant = in.quant;
   ValueId moved = rw.make(n.op, n.inputs, n.attrs, out);
@@ -158,25 +141,24 @@ bool drop_requantize(Rewriter& rw, const Node& n) {
   return true;
 }
 
-const Rule kQdqRules[] = {
-    {"sign-quantize", {Op::Quantize}, sign_quantize},
-    {"sign-dequantize", {Op::Dequantize}, sign_dequantize},
-    {"absorb-dequantize", ops_on_types(), absorb_dequantize},
-    {"quantize-constant", {Op::Quantize}, quantize_constant},
-    {"drop-requantize", {Op::Quantize}, drop_requantize},
-    {"absorb-quantize", {Op::Quantize}, absorb_quantize},
-    {"quantize-bias", {Op::Conv, Op::ConvTranspose, Op::Linear}, quantize_bias},
-};
-
 }  // namespace
 
-std::span<const Rule> qdq_rules() { return kQdqRules; }
+std::span<const Rule> qdq_rules() {
+  static const Rule kRules[] = {
+      {"sign-quantize", {Op::Quantize}, sign_quantize},
+      {"sign-dequantize", {Op::Dequantize}, sign_dequantize},
+      {"absorb-dequantize", ops_where(computes_on_types), absorb_dequantize},
+      {"quantize-constant", {Op::Quantize}, quantize_constant},
+      {"drop-requantize", {Op::Quantize}, drop_requantize},
+      {"absorb-quantize", {Op::Quantize}, absorb_quantize},
+      {"quantize-bias", ops_where([](const OpInfo& op) { return op.traits.weights; }), quantize_bias},
+  };
+  return kRules;
+}
 
 std::span<const Rule> carry_rules() {
   static const Rule kCarry[] = {
-      {"carry-quantization",
-       {Op::Reshape, Op::Transpose, Op::Slice, Op::Expand, Op::Repeat, Op::Flip, Op::Concat, Op::MaxPool, Op::ReduceMax,
-        Op::ReduceMin, Op::Pad, Op::Clamp},
+      {"carry-quantization", ops_where([](const OpInfo& op) { return picks(op.policy) || op.op == Op::Clamp; }),
        carry_quantization},
   };
   return kCarry;

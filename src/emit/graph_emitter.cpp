@@ -231,7 +231,7 @@ Result<void> GraphEmitter::emit_host(Scope& scope, const Node& node) {
   TRY_ASSIGN(int out, result(scope, node.outputs[0]));
   bool requantize = type.quantized() && !movement;
   bool clamps = node.has(Key::ActMin) || node.has(Key::ActMax);
-  bool last = node.flag(Key::ChannelsLast);
+  bool last = node.flag(Key::ChannelsLast) && info(node.op).traits.channels;
   int target = requantize ? b_.planned(DType::F32, type.shape) : out;
   int clamped = target;
   if (clamps) target = b_.like(target);

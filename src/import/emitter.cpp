@@ -34,14 +34,13 @@ void refuse_arithmetic_on_codes(const Graph& graph, const Node& node, const std:
   auto quantized = [&](ValueId value) { return value != kNone && graph.type(value).quantized(); };
   auto first = std::find_if(node.inputs.begin(), node.inputs.end(), quantized);
   if (first == node.inputs.end() || node.op == Op::Dequantize || !node.bodies.empty()) return;
-  bool order =
-      node.op == Op::MaxPool || node.op == Op::AdaptiveMaxPool || node.op == Op::ReduceMax || node.op == Op::ReduceMin;
-  if (!order && !info(node.op).traits.movement) unsupported("it computes on the integer codes of a quantized tensor");
+  const Traits& traits = info(node.op).traits;
+  if (policy_of(node) != Policy::SameAsInput && !traits.movement)
+    unsupported("it computes on the integer codes of a quantized tensor");
   if (!results[0].quantized()) unsupported("it mixes the channels of a tensor that is quantized per channel");
-  for (ValueId value : node.inputs)
-    if (quantized(value) ? graph.type(value).quant != graph.type(*first).quant &&
-                               (node.op == Op::Concat || node.op == Op::ScatterElements)
-                         : node.op == Op::Concat)
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    if (policy_of(node) == Policy::Joins && static_cast<int>(i) != traits.selector &&
+        graph.type(node.inputs[i]).quant != graph.type(*first).quant)
       unsupported("it joins tensors of different quantization");
 }
 

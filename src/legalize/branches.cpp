@@ -11,8 +11,7 @@ namespace {
 constexpr size_t kMostTailBytes = 4096;
 
 bool stays_on_host(const Graph& graph, const Node& node, const NpuTarget& target) {
-  bool border = node.op == Op::Dequantize || (node.op == Op::Quantize && !graph.type(node.inputs[0]).quantized());
-  return border || !supports(graph, node, target).ok;
+  return is_border(graph, node) || !supports(graph, node, target).ok;
 }
 
 // The nodes after a cond that would make a region of their own, and the one value that leaves it. Empty: other values

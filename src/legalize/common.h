@@ -9,6 +9,19 @@ namespace swoop {
 inline const NpuTarget& target_of(const Rewriter& rw) { return rw.context<NpuTarget>(); }
 inline const NpuFacts& facts_of(const Rewriter& rw) { return target_of(rw).facts(); }
 
+// What a layout means nothing to: each element by itself.
+inline std::vector<Op> elementwise_ops() {
+  return ops_where([](const OpInfo& op) { return op.traits.elementwise; });
+}
+
+// What works along some axes and leaves the others alone, in any layout. Not an argmax: the cores want its axis last.
+inline std::vector<Op> axis_ops() {
+  std::vector<Op> ops =
+      ops_where([](const OpInfo& op) { return op.traits.reduction && op.policy != Policy::ReadsCodes; });
+  ops.insert(ops.end(), {Op::Concat, Op::Slice, Op::Pad, Op::Flip});
+  return ops;
+}
+
 // The node's own result type with another shape.
 inline Type with_shape(const Type& type, Shape shape) {
   Type result = type;

@@ -185,14 +185,9 @@ std::span<const Rule> sinking_rules();
 std::span<const Rule> collapse_rules();
 
 std::span<const Rule> layout_rules() {
-  static const std::vector<Op> kElementwise = {Op::Quantize, Op::Unary,   Op::Clamp,      Op::Add,     Op::Sub,
-                                               Op::Mul,      Op::Maximum, Op::Minimum,    Op::Compare, Op::Logical,
-                                               Op::Bitwise,  Op::Where,   Op::LogicalNot, Op::Cast};
-  static const std::vector<Op> kAxisOps = {Op::Concat, Op::Slice, Op::Pad,       Op::Flip,
-                                           Op::Sum,    Op::Mean,  Op::ReduceMax, Op::ReduceMin};
   static const Rule kOwn[] = {
-      {"sink-transpose-past-axis-op", kAxisOps, sink_transpose_past_axis_op},
-      {"sink-reshape-past-elementwise", kElementwise, sink_reshape_past_elementwise},
+      {"sink-transpose-past-axis-op", axis_ops(), sink_transpose_past_axis_op},
+      {"sink-reshape-past-elementwise", elementwise_ops(), sink_reshape_past_elementwise},
       {"slice-before-reshape", {Op::Slice}, slice_before_reshape},
       {"fold-transpose-into-weights", {Op::Conv}, fold_transpose_into_weights},
   };

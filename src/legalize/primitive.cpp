@@ -35,7 +35,7 @@ bool expand_to_repeat(Rewriter& rw, const Node& n) {
 
 // movement that also changes the quantization  ->  movement, then a requantize
 bool split_requantize(Rewriter& rw, const Node& n) {
-  if (!on_integers(rw.graph(), n) || n.inputs.size() != 1) return false;
+  if (!on_integers(rw.graph(), n)) return false;
   const Type& in = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
   if (!in.quantized() || !out.quantized() || in.quant == out.quant || in.quant->per_channel()) return false;
@@ -138,20 +138,17 @@ bool match_ranks(Rewriter& rw, const Node& n) {
 }  // namespace
 
 std::span<const Rule> primitive_rules() {
-  static const std::vector<Op> kMovement = {Op::Reshape, Op::Transpose, Op::Slice, Op::Pad,
-                                            Op::Expand,  Op::Repeat,    Op::Flip};
   static const Rule kRules[] = {
-      {"split-requantize", kMovement, split_requantize},
+      {"split-requantize",
+       ops_where([](const OpInfo& op) { return op.traits.movement && op.policy == Policy::SameAsInput; }),
+       split_requantize},
       {"cast-to-codes", {Op::Quantize}, cast_to_codes},
       {"requantize-concat", {Op::Concat}, requantize_concat},
-      {"keep-reduced-dims",
-       {Op::Sum, Op::Mean, Op::ReduceMax, Op::ReduceMin, Op::Prod, Op::Any, Op::All, Op::ArgMax},
-       keep_reduced_dims},
+      {"keep-reduced-dims", ops_where([](const OpInfo& op) { return op.traits.reduction; }), keep_reduced_dims},
       {"expand-to-repeat", {Op::Expand}, expand_to_repeat},
       {"unstep-slice", {Op::Slice}, unstep_slice},
       {"flip-one-axis", {Op::Flip}, flip_one_axis},
-      {"match-ranks",
-       {Op::Add, Op::Sub, Op::Mul, Op::Maximum, Op::Minimum, Op::Compare, Op::Logical, Op::Bitwise, Op::Where},
+      {"match-ranks", ops_where([](const OpInfo& op) { return op.traits.elementwise && op.max_inputs > 1; }),
        match_ranks},
   };
   return kRules;

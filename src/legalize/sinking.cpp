@@ -201,14 +201,9 @@ bool sink_moves_past_axis_op(Rewriter& rw, const Node& n) {
 }  // namespace
 
 std::span<const Rule> sinking_rules() {
-  static const std::vector<Op> kElementwise = {Op::Quantize, Op::Unary,   Op::Clamp,      Op::Add,     Op::Sub,
-                                               Op::Mul,      Op::Maximum, Op::Minimum,    Op::Compare, Op::Logical,
-                                               Op::Bitwise,  Op::Where,   Op::LogicalNot, Op::Cast};
-  static const std::vector<Op> kAxisOps = {Op::Concat, Op::Slice, Op::Pad,       Op::Flip,
-                                           Op::Sum,    Op::Mean,  Op::ReduceMax, Op::ReduceMin};
   static const Rule kRules[] = {
-      {"sink-moves-past-elementwise", kElementwise, sink_moves_past_elementwise},
-      {"sink-moves-past-axis-op", kAxisOps, sink_moves_past_axis_op},
+      {"sink-moves-past-elementwise", elementwise_ops(), sink_moves_past_elementwise},
+      {"sink-moves-past-axis-op", axis_ops(), sink_moves_past_axis_op},
   };
   return kRules;
 }

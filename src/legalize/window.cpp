@@ -25,7 +25,7 @@ bool widen_window_to_2d(Rewriter& rw, const Node& n) {
   prepend(Key::OutputPadding, {0});
   std::vector<ValueId> inputs = n.inputs;
   inputs[0] = reshape(rw, inputs[0], {in[0], in[1], 1, in[2]});
-  if (n.op == Op::Conv || n.op == Op::ConvTranspose) {
+  if (info(n.op).traits.weights) {
     const Shape& w = rw.type(inputs[1]).shape;
     inputs[1] = reshape(rw, inputs[1], {w[0], w[1], 1, w[2]});
   }
@@ -253,17 +253,17 @@ bool turn_channels_last(Rewriter& rw, const Node& n) {
 
 }  // namespace
 
-const std::vector<Op> kWindowOps = {Op::Conv, Op::ConvTranspose, Op::MaxPool, Op::AvgPool};
-
 std::span<const Rule> window_rules() {
+  static const std::vector<Op> kWindows = ops_where([](const OpInfo& op) { return op.traits.window; });
   static const Rule kRules[] = {
-      {"widen-window-to-2d", kWindowOps, widen_window_to_2d},
+      {"widen-window-to-2d", ops_where([](const OpInfo& op) { return op.traits.window || op.op == Op::ConvTranspose; }),
+       widen_window_to_2d},
       {"conv-by-planes", {Op::Conv}, conv_by_planes},
       {"plain-adaptive-pool", {Op::AdaptiveAvgPool, Op::AdaptiveMaxPool}, plain_adaptive_pool},
       {"count-padding", {Op::AvgPool}, count_padding},
       {"drop-ceil-mode", {Op::MaxPool, Op::AvgPool}, drop_ceil_mode},
-      {"drop-idle-stride", {Op::Conv, Op::MaxPool, Op::AvgPool}, drop_idle_stride},
-      {"fit-window", {Op::Conv, Op::MaxPool, Op::AvgPool}, fit_window},
+      {"drop-idle-stride", kWindows, drop_idle_stride},
+      {"fit-window", kWindows, fit_window},
       {"split-grouped-conv", {Op::Conv}, split_grouped_conv},
   };
   return kRules;
@@ -271,7 +271,7 @@ std::span<const Rule> window_rules() {
 
 std::span<const Rule> channels_last_rules() {
   static const Rule kRules[] = {
-      {"turn-channels-last", {Op::Conv, Op::ConvTranspose, Op::MaxPool, Op::AvgPool, Op::Resize}, turn_channels_last},
+      {"turn-channels-last", ops_where([](const OpInfo& op) { return op.traits.channels; }), turn_channels_last},
   };
   return kRules;
 }

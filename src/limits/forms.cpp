@@ -76,6 +76,10 @@ bool has_npu_form(Op op, NpuFamily family) {
   return false;
 }
 
+bool is_border(const Graph& graph, const Node& node) {
+  return node.op == Op::Dequantize || (node.op == Op::Quantize && !graph.type(node.inputs[0]).quantized());
+}
+
 bool on_integers(const Graph& graph, const Node& node) {
   auto narrow = [&](ValueId id) {
     if (id == kNone) return true;

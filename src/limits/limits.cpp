@@ -90,17 +90,15 @@ std::string no_booleans(const Query& q) {
   return "";
 }
 
-bool is_window(Op op) { return op == Op::Conv || op == Op::MaxPool || op == Op::AvgPool; }
-
 std::string stride_fits(const Query& q) {
-  if (!is_window(q.node.op)) return "";
+  if (!info(q.node.op).traits.window) return "";
   for (int64_t stride : q.node.ints(Key::Stride))
     if (stride > q.facts.max_stride) return fmt::format("stride {}", stride);
   return "";
 }
 
 std::string constant_weights(const Query& q) {
-  if (q.node.op != Op::Conv && q.node.op != Op::ConvTranspose) return "";
+  if (!info(q.node.op).traits.weights) return "";
   for (size_t i = 1; i < q.node.inputs.size(); ++i)
     if (q.node.inputs[i] != kNone && !q.graph.value(q.node.inputs[i]).constant)
       return fmt::format("{} is computed", q.graph.value(q.node.inputs[i]).name);

@@ -21,6 +21,9 @@ struct Support {
 // Can this node, as it stands after legalize, be part of a region?
 Support supports(const Graph& graph, const Node& node, const NpuTarget& target);
 
+// Changes between floats and codes: the host does that.
+bool is_border(const Graph& graph, const Node& node);
+
 // Every float operand and result is quantized, and no type is wider than the NPU's: the node lives in integers.
 bool on_integers(const Graph& graph, const Node& node);
 

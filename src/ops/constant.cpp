@@ -67,10 +67,9 @@ std::optional<ValueId> fold(Graph& graph, const Node& node) {
   const Type& type = graph.type(node.outputs[0]);
   // Movement keeps codes as they are, as long as it does not requantize on the way and pads with a code it knows.
   bool raw = facts.traits.movement && node.op != Op::Pad && type.quantized();
-  bool indexed = node.op == Op::Gather || node.op == Op::GatherElements || node.op == Op::ScatterElements;
   bool channels_follow = node.op == Op::Gather || node.op == Op::Transpose || node.op == Op::Reshape;
   for (size_t i = 0; raw && i < node.inputs.size(); ++i) {
-    if (indexed && i == 1) continue;
+    if (static_cast<int>(i) == facts.traits.selector) continue;
     const Type& input = graph.type(node.inputs[i]);
     raw = input.quantized() && input.dtype == type.dtype && (channels_follow || input.quant == type.quant);
   }

@@ -11,11 +11,6 @@ namespace swoop {
 
 namespace {
 
-bool is_border(const Graph& graph, const Node& node) {
-  if (node.op == Op::Dequantize) return true;
-  return node.op == Op::Quantize && !graph.type(node.inputs[0]).quantized();
-}
-
 // The runtime's kernels move bytes of any type, so such nodes need no dequantize around them.
 bool moves_codes(const Graph& graph, const Node& node) {
   return info(node.op).traits.movement && node.op != Op::Pad && !node.inputs.empty() &&

@@ -37,7 +37,7 @@ int64_t index_limit(const Graph& graph, ValueId input) {
   for (const Use& use : graph.value(input).uses) {
     if (use.node == kNone) continue;
     const Node& node = graph.node(use.node);
-    if ((node.op == Op::Gather || node.op == Op::GatherElements) && use.index == 1)
+    if (info(node.op).traits.movement && static_cast<int>(use.index) == info(node.op).traits.selector)
       limit = graph.type(node.inputs[0]).shape[static_cast<size_t>(node.integer(Key::Axis))];
     if (node.op == Op::Cast || node.op == Op::Reshape) limit = std::max(limit, index_limit(graph, node.outputs[0]));
   }
