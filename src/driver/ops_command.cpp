@@ -28,7 +28,7 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
 };
 
-std::string text_of(Range range) {
+std::string range_words(Range range) {
   bool low = std::isfinite(range.min), high = std::isfinite(range.max);
   if (low && high) return fmt::format("{:.6g} to {:.6g}", range.min, range.max);
   if (low) return fmt::format("at least {:.6g}", range.min);
@@ -43,7 +43,7 @@ std::string range_text(Op op) {
     case Policy::OwnRange:
       if (op == Op::Unary) return "measured, within its function's";
       if (op == Op::Clamp) return "measured, within its bounds";
-      return info(op).bounds == kAllReals ? "measured" : fmt::format("measured, {}", text_of(info(op).bounds));
+      return info(op).bounds == kAllReals ? "measured" : fmt::format("measured, {}", range_words(info(op).bounds));
     case Policy::ReadsCodes: return "none: reads codes";
     case Policy::KeepFloat: return op == Op::Quantize ? "given by its type" : "none";
   }
@@ -104,7 +104,7 @@ std::string function_range(const UnaryFunction& function) {
   Range first = function.range(kParameters[0].first, kParameters[0].second);
   for (auto [alpha, beta] : kParameters)
     if (function.range(alpha, beta) != first) return "by its parameters";
-  return text_of(first);
+  return range_words(first);
 }
 
 std::string integers_give(const UnaryFunction& function) {
