@@ -1,5 +1,4 @@
-// The outputs of layers while a program runs: what operations write is kept and put together, be it the whole tensor,
-// slices of its channels, or stripes of a cascade whose memory is used again at once.
+// The outputs of layers while a program runs: what operations write is kept under the layer that the map names.
 #pragma once
 
 #include <span>

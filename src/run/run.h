@@ -113,6 +113,15 @@ struct NpuStep {
   std::optional<NpuBlock> block;  // of a kernel, when the observer wants blocks
 };
 
+// A tensor of `size` bytes from blocks in the order in which they were written: the whole of it, slices of its
+// channels, or stripes of a cascade whose memory is used again at once. `depth` is the size of its innermost dim. The
+// error says what is missing.
+Result<Buffer> assemble(std::span<const NpuBlock> pieces, int64_t size, int64_t depth);
+
+// Gives a block that went into a chain buffer its place. The operations of a chain go over the same elements, so the
+// result of each has the same place in its own tensor as the result of the last one, `end`.
+void place_like(NpuBlock& block, const NpuBlock& end);
+
 class NpuObserver {
  public:
   virtual ~NpuObserver() = default;
