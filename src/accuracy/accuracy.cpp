@@ -19,11 +19,14 @@ struct Layer {
 
 using Values = std::vector<Tensor>;  // by value id
 
-Result<std::vector<Tensor>> run(const Graph& graph, std::span<const Tensor> inputs, Values& values) {
+// Keeps all values but those inside bodies.
+Result<std::vector<Tensor>> run(const Graph& graph, std::span<const Tensor> inputs, OpaqueKernels* opaque,
+                                Values& values) {
   values.assign(graph.value_slots(), {});
-  return execute(
-      graph, inputs,
-      [](void* context, ValueId id, const Tensor& tensor) { (*static_cast<Values*>(context))[id] = tensor; }, &values);
+  auto keep = [&](const Graph& where, ValueId id, const Tensor& tensor) {
+    if (&where == &graph) values[id] = tensor;
+  };
+  return execute(graph, inputs, {opaque, keep});
 }
 
 // The value of the float graph that one of the quantized graph stands for: the same id, or what a border node was made
@@ -115,7 +118,8 @@ double sqnr_db(std::span<const Tensor> reference, std::span<const Tensor> actual
   return noise.db();
 }
 
-Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& quantized, const Samples& samples) {
+Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& quantized, const Samples& samples,
+                                        OpaqueKernels* opaque) {
   AccuracyReport report;
   report.samples = samples.inputs.size();
   report.uncalibrated = samples.random;
@@ -128,8 +132,8 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
     if (!previous.empty()) carry_state(reference, previous, inputs);
     if (!previous_quantized.empty()) carry_state(quantized, previous_quantized, inputs_quantized);
     Values exact, rounded;
-    TRY_ASSIGN(previous, run(reference, inputs, exact));
-    TRY_ASSIGN(previous_quantized, run(quantized, inputs_quantized, rounded));
+    TRY_ASSIGN(previous, run(reference, inputs, opaque, exact));
+    TRY_ASSIGN(previous_quantized, run(quantized, inputs_quantized, opaque, rounded));
     report.sqnr_db += sqnr_db(previous, previous_quantized) / static_cast<double>(samples.inputs.size());
     for (size_t i = 0; i < previous.size(); ++i) outputs[i].add(previous[i], previous_quantized[i]);
 

@@ -45,7 +45,8 @@ struct AccuracyReport {
 };
 
 // `reference` is the float graph that `quantized` was made from in place: clone() it before quantize().
-Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& quantized, const Samples& samples);
+Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& quantized, const Samples& samples,
+                                        OpaqueKernels* opaque = nullptr);
 std::string to_text(const AccuracyReport& report);
 
 }  // namespace swoop

@@ -337,7 +337,8 @@ Result<std::string> accuracy(const CompileOptions& options) {
   TRY(run_steps(graph, pipeline, {}, "quantize"));
   if (!pipeline.reference)
     return error("{} is already quantized; give the float model, which its layers are compared with", options.model);
-  TRY_ASSIGN(AccuracyReport report, measure_accuracy(*pipeline.reference, graph, *pipeline.samples));
+  TRY_ASSIGN(AccuracyReport report,
+             measure_accuracy(*pipeline.reference, graph, *pipeline.samples, pipeline.opaque.get()));
   return to_text(*pipeline.quantized) + to_text(report);
 }
 

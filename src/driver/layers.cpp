@@ -93,13 +93,12 @@ Result<void> LayerReport::after_run(int64_t run, std::span<const RunTensor> outp
       if (!layer_of(row).value.empty()) values_[layer_of(row).value];
     std::vector<Tensor> inputs = samples_.inputs[sample];
     if (!previous_.empty()) carry_state(*model_, previous_, inputs);
-    auto keep = [](void* context, const Graph& graph, ValueId id, const Tensor& tensor) {
+    auto keep = [&](const Graph& graph, ValueId id, const Tensor& tensor) {
       const std::optional<Origin>& origin = graph.value(id).origin;
-      auto& values = *static_cast<std::map<std::string, Tensor>*>(context);
-      if (auto wanted = origin ? values.find(origin->name) : values.end(); wanted != values.end())
+      if (auto wanted = origin ? values_.find(origin->name) : values_.end(); wanted != values_.end())
         wanted->second = tensor;
     };
-    TRY_ASSIGN(previous_, execute_observed(*model_, inputs, keep, &values_));
+    TRY_ASSIGN(previous_, execute(*model_, inputs, {opaque_.get(), keep}));
     compare_outputs(previous_, outputs);
   }
   for (Row& row : rows_) {

@@ -9,6 +9,7 @@
 
 #include "accuracy/accuracy.h"
 #include "driver/collect.h"
+#include "driver/opaque_kernels.h"
 #include "ir/ir.h"
 #include "ops/ops.h"
 #include "run/runtime.h"
@@ -55,7 +56,8 @@ class LayerReport {
   std::vector<Row> rows_;  // in execution order
   std::optional<Graph> model_;
   Samples samples_;
-  std::vector<Tensor> previous_;          // outputs of the model's last run
+  std::unique_ptr<OpaqueKernels> opaque_ = make_opaque_kernels();  // of the model
+  std::vector<Tensor> previous_;                                   // outputs of the model's last run
   std::map<std::string, Tensor> values_;  // of the model in this run, by name; those that rows name
   std::vector<Noise> outputs_;
 };

@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "driver/commands.h"
-#include "driver/opaque_kernel.h"
 #include "npu/npu.h"
 #include "report/report.h"
 
@@ -13,7 +12,6 @@ namespace {
 
 int main(int argc, char** argv) {
   prepare_npu();  // before threads and memory: the process that compiles for the NPU is forked from a small one
-  lend_opaque_kernel(run_opaque);
   CLI::App app{"PyTorch to Ethos-U in one fell swoop: .pt2 in, ExecuTorch .pte out.", "swoop"};
   app.set_version_flag("--version", std::string(kSwoopVersion));
   app.require_subcommand(1);

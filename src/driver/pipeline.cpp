@@ -55,6 +55,7 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   QuantizeOptions quantize_options = options.quantize;
   quantize_options.shift_resizes = pipeline.target.facts().resize_only_shifts;
   quantize_options.cost = [&](const Graph& quantized) { return npu_cost(quantized, pipeline); };
+  quantize_options.opaque = pipeline.opaque.get();
   TRY_ASSIGN(pipeline.quantized, quantize(graph, *pipeline.samples, quantize_options));
   return {};
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "driver/opaque_kernels.h"
 #include "driver/options.h"
 #include "partition/partition.h"
 #include "quantize/quantize.h"
@@ -24,6 +25,7 @@ struct Pipeline {
   std::optional<Graph> reference = {};  // the float graph, as it was before it was quantized
   std::optional<QuantizeReport> quantized = {};
   Partition partition = {};
+  std::unique_ptr<OpaqueKernels> opaque = make_opaque_kernels();
   std::vector<StepStats> stats = {};
   std::vector<std::pair<std::string, double>> milliseconds = {};  // per stage
 };

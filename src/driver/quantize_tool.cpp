@@ -74,8 +74,8 @@ Result<int> run(int argc, char** argv) {
   double sum = 0;
   std::vector<Tensor> all_exact, all_actual;
   for (const std::vector<Tensor>& inputs : tests.inputs) {
-    TRY_ASSIGN(std::vector<Tensor> exact, execute(*pipeline.reference, inputs));
-    TRY_ASSIGN(std::vector<Tensor> actual, execute(graph, inputs));
+    TRY_ASSIGN(std::vector<Tensor> exact, execute(*pipeline.reference, inputs, {pipeline.opaque.get()}));
+    TRY_ASSIGN(std::vector<Tensor> actual, execute(graph, inputs, {pipeline.opaque.get()}));
     sum += sqnr_db(exact, actual);
     std::move(exact.begin(), exact.end(), std::back_inserter(all_exact));
     std::move(actual.begin(), actual.end(), std::back_inserter(all_actual));
@@ -83,7 +83,7 @@ Result<int> run(int argc, char** argv) {
   if (what == "ir") fmt::print("{}", print(graph, {false, true}));
   if (what == "values" || options.quantize.min_sqnr) fmt::print("{}", to_text(report));
   if (what == "layers") {
-    TRY_ASSIGN(AccuracyReport accuracy, measure_accuracy(*pipeline.reference, graph, tests));
+    TRY_ASSIGN(AccuracyReport accuracy, measure_accuracy(*pipeline.reference, graph, tests, pipeline.opaque.get()));
     fmt::print("{}", to_text(accuracy));
   }
   fmt::print("sqnr_db {:.2f} pooled_db {:.2f} seconds {:.3f} calibrate_seconds {:.3f}\n",

@@ -189,7 +189,8 @@ class FileChecker {
 
   Result<void> compare_with_float(const std::vector<Tensor>& sample, const std::vector<RunTensor>& outputs,
                                   AccuracySummary& summary) {
-    TRY_ASSIGN(std::vector<Tensor> expected, execute(*check_.pipeline->reference, sample));
+    TRY_ASSIGN(std::vector<Tensor> expected,
+               execute(*check_.pipeline->reference, sample, {check_.pipeline->opaque.get()}));
     std::vector<Type> types;  // of the program's outputs
     for (size_t i = 0; i < check_.source->outputs().size(); ++i)
       if (check_.source->output_port(i).role == Port::Role::User)

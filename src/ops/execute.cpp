@@ -16,26 +16,16 @@ constexpr int64_t kMaxIterations = int64_t{1} << 20;  // of a while loop, before
 
 using Tensors = std::vector<Tensor>;
 
-// Who looks at the values: one or neither.
-struct Watch {
-  Observer observer = nullptr;
-  GraphObserver graph_observer = nullptr;
-  void* context = nullptr;
-
-  Watch inside() const {
-    return {nullptr, graph_observer, context};
-  }  // of a body, whose ids mean nothing to a plain observer
-};
-
-Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, const Watch& watch);
+Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, const ExecuteOptions& options);
 
 struct Run {
   const Graph& graph;
-  const Watch& watch;
+  const ExecuteOptions& options;
   std::vector<Tensor> values;       // by value id; empty where not computed or already let go
   std::vector<uint32_t> uses_left;  // by value id
 
-  Run(const Graph& g, const Watch& w) : graph(g), watch(w), values(g.value_slots()), uses_left(g.value_slots()) {
+  Run(const Graph& g, const ExecuteOptions& o)
+      : graph(g), options(o), values(g.value_slots()), uses_left(g.value_slots()) {
     for (ValueId id = 0; id < g.value_slots(); ++id) uses_left[id] = static_cast<uint32_t>(g.value(id).uses.size());
   }
 
@@ -46,8 +36,7 @@ struct Run {
       fake_quantize(tensor, type);
     else
       settle(tensor, type.dtype);
-    if (watch.observer) watch.observer(watch.context, id, tensor);
-    if (watch.graph_observer) watch.graph_observer(watch.context, graph, id, tensor);
+    if (options.observer) options.observer(graph, id, tensor);
     if (uses_left[id] > 0) values[id] = std::move(tensor);
   }
 
@@ -88,17 +77,17 @@ Tensors copies(std::span<const Tensor* const> inputs, size_t first, size_t last)
   return list;
 }
 
-Result<Tensors> run_while(const Node& node, std::span<const Tensor* const> inputs, const Watch& watch) {
+Result<Tensors> run_while(const Node& node, std::span<const Tensor* const> inputs, const ExecuteOptions& options) {
   auto carried = static_cast<size_t>(node.integer(Key::Carried));
   Tensors state = copies(inputs, 0, inputs.size());
   for (int64_t i = 0; i < kMaxIterations; ++i) {
-    TRY_ASSIGN(Tensors verdict, run_graph(*node.bodies[0], state, watch));
+    TRY_ASSIGN(Tensors verdict, run_graph(*node.bodies[0], state, options));
     TRY_ASSIGN(bool goes_on, truth_of(verdict[0]));
     if (!goes_on) {
       state.resize(carried);
       return state;
     }
-    TRY_ASSIGN(Tensors next, run_graph(*node.bodies[1], state, watch));
+    TRY_ASSIGN(Tensors next, run_graph(*node.bodies[1], state, options));
     std::move(next.begin(), next.end(), state.begin());
   }
   return error("this while loop has not ended after {} iterations", kMaxIterations);
@@ -106,14 +95,14 @@ Result<Tensors> run_while(const Node& node, std::span<const Tensor* const> input
 
 // map is a scan that carries nothing.
 Result<Tensors> run_scan(const Node& node, std::span<const Tensor* const> inputs, size_t carried, size_t scanned,
-                         std::span<Tensor> results, const Watch& watch) {
+                         std::span<Tensor> results, const ExecuteOptions& options) {
   int64_t steps = inputs[carried]->shape[0];
   Tensors state = copies(inputs, 0, carried);
   for (int64_t step = 0; step < steps; ++step) {
     Tensors operands = std::move(state);
     for (size_t i = carried; i < carried + scanned; ++i) operands.push_back(row_of(*inputs[i], step));
     for (size_t i = carried + scanned; i < inputs.size(); ++i) operands.push_back(*inputs[i]);
-    TRY_ASSIGN(Tensors given, run_graph(*node.bodies[0], operands, watch));
+    TRY_ASSIGN(Tensors given, run_graph(*node.bodies[0], operands, options));
     state.assign(std::make_move_iterator(given.begin()),
                  std::make_move_iterator(given.begin() + static_cast<int64_t>(carried)));
     for (size_t i = carried; i < given.size(); ++i) set_row(results[i], step, given[i]);
@@ -124,18 +113,22 @@ Result<Tensors> run_scan(const Node& node, std::span<const Tensor* const> inputs
   return state;
 }
 
-Result<Tensors> run_node(const Node& node, std::span<const Tensor* const> inputs, Tensors results, const Watch& watch) {
+Result<Tensors> run_node(const Node& node, std::span<const Tensor* const> inputs, Tensors results,
+                         const ExecuteOptions& options) {
   if (node.op == Op::Cond) {
     TRY_ASSIGN(bool yes, truth_of(*inputs[0]));
-    return run_graph(*node.bodies[yes ? 0 : 1], copies(inputs, 1, inputs.size()), watch);
+    return run_graph(*node.bodies[yes ? 0 : 1], copies(inputs, 1, inputs.size()), options);
   }
-  if (node.op == Op::While) return run_while(node, inputs, watch);
+  if (node.op == Op::While) return run_while(node, inputs, options);
   if (node.op == Op::Map)
-    return run_scan(node, inputs, 0, static_cast<size_t>(node.integer(Key::Carried)), results, watch);
+    return run_scan(node, inputs, 0, static_cast<size_t>(node.integer(Key::Carried)), results, options);
   if (node.op == Op::Scan)
     return run_scan(node, inputs, static_cast<size_t>(node.integer(Key::Carried)),
-                    static_cast<size_t>(node.integer(Key::Scanned)), results, watch);
-  TRY(evaluate(node, inputs, results));
+                    static_cast<size_t>(node.integer(Key::Scanned)), results, options);
+  if (node.op == Op::Opaque && options.opaque)
+    TRY(options.opaque->evaluate(node, inputs, results));
+  else
+    TRY(evaluate(node, inputs, results));
   return results;
 }
 
@@ -148,10 +141,10 @@ std::string where(const Graph& graph, const Node& node) {
   return place.empty() ? node.name : place;
 }
 
-Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, const Watch& watch) {
+Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, const ExecuteOptions& options) {
   if (inputs.size() != graph.inputs().size())
     return error("this graph has {} inputs, and {} were given", graph.inputs().size(), inputs.size());
-  Run run(graph, watch);
+  Run run(graph, options);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
     if (inputs[i].shape != value.type.shape || inputs[i].dtype != execution_dtype(value.type))
@@ -175,7 +168,7 @@ Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, co
       run.release(node.inputs[0]);
       continue;
     }
-    Result<Tensors> computed = run_node(node, operands, std::move(results), watch.inside());
+    Result<Tensors> computed = run_node(node, operands, std::move(results), options);
     if (!computed) return error("{}: {}", where(graph, node), computed.error().message);
     if (computed->size() != node.outputs.size())
       return error("{}: {} gives {} results, and {} are expected", where(graph, node), name_of(node.op),
@@ -197,26 +190,16 @@ Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, co
   return outputs;
 }
 
+}  // namespace
+
 // Memory can run out on a model that is merely large: that is the user's to know, not ours to die of.
-Result<Tensors> run_watched(const Graph& graph, std::span<const Tensor> inputs, const Watch& watch) {
+Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, const ExecuteOptions& options) {
   StorageReuse reuse;
   try {
-    return run_graph(graph, inputs, watch);
+    return run_graph(graph, inputs, options);
   } catch (const std::bad_alloc&) {
     return error("there is not enough memory to execute this graph");
   }
-}
-
-}  // namespace
-
-Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, Observer observer,
-                                    void* context) {
-  return run_watched(graph, inputs, Watch{observer, nullptr, context});
-}
-
-Result<std::vector<Tensor>> execute_observed(const Graph& graph, std::span<const Tensor> inputs, GraphObserver observer,
-                                             void* context) {
-  return run_watched(graph, inputs, Watch{nullptr, observer, context});
 }
 
 }  // namespace swoop

@@ -236,23 +236,16 @@ TEST(Execute, shows_every_value_to_the_observer_once_and_with_its_type) {
 )");
   ASSERT_TRUE(graph);
   std::vector<std::pair<std::string, float>> seen;
-  struct Context {
-    const Graph& graph;
-    decltype(seen)& list;
-  } context{*graph, seen};
   std::vector<Tensor> inputs = {floats({0.6f, 1, 2, 3})};
-  Result<std::vector<Tensor>> result = execute(
-      *graph, inputs,
-      [](void* pointer, ValueId id, const Tensor& tensor) {
-        auto& c = *static_cast<Context*>(pointer);
-        c.list.emplace_back(c.graph.value(id).name, tensor.as<float>()[0]);
-      },
-      &context);
+  auto see = [&](const Graph& where, ValueId id, const Tensor& tensor) {
+    seen.emplace_back(where.value(id).name, tensor.as<float>()[0]);
+  };
+  Result<std::vector<Tensor>> result = execute(*graph, inputs, {.observer = see});
   ASSERT_TRUE(result);
   EXPECT_EQ(seen, (decltype(seen){{"x", 0.5f}, {"a", 1.0f}, {"b", 0.5f}}));
 }
 
-TEST(Execute, observes_inside_bodies_when_asked) {
+TEST(Execute, observes_inside_bodies) {
   Result<Graph> graph = parse(R"(graph "g" (%x: f32[3,2])
   %y = map %x carried=1 : f32[3,2] {
     graph "body" (%a: f32[2])
@@ -265,15 +258,37 @@ TEST(Execute, observes_inside_bodies_when_asked) {
   int inside = 0;
   Tensor x = floats({1, 2, 3, 4, 5, 6});
   x.shape = {3, 2};
-  Result<std::vector<Tensor>> result = execute_observed(
-      *graph, std::span(&x, 1),
-      [](void* pointer, const Graph& where, ValueId, const Tensor&) {
-        *static_cast<int*>(pointer) += where.name == "body";
-      },
-      &inside);
+  auto see = [&](const Graph& where, ValueId, const Tensor&) { inside += where.name == "body"; };
+  Result<std::vector<Tensor>> result = execute(*graph, std::span(&x, 1), {.observer = see});
   ASSERT_TRUE(result);
   EXPECT_EQ(inside, 6);
   EXPECT_EQ((*result)[0].as<float>()[5], 12.0f);
+}
+
+TEST(Execute, opaque_operators_are_computed_by_the_kernels_that_are_given) {
+  struct Doubling final : OpaqueKernels {
+    Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results) override {
+      names.push_back(node.name);
+      results[0].as<float>()[0] = 2 * inputs[0]->as<float>()[0];
+      return {};
+    }
+    std::vector<std::string> names;
+  } doubling;
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[2,1])
+  %y = map %x carried=1 : f32[2,1] {
+    graph "body" (%a: f32[1])
+      %inside = opaque %a target="aten::double" : f32[1]
+      return %inside
+  }
+  return %y
+)");
+  ASSERT_TRUE(graph);
+  Tensor x = floats({3, 5});
+  x.shape = {2, 1};
+  Result<std::vector<Tensor>> result = execute(*graph, std::span(&x, 1), {.opaque = &doubling});
+  ASSERT_TRUE(result);
+  EXPECT_EQ((*result)[0].as<float>()[1], 10.0f);
+  EXPECT_EQ(doubling.names, (std::vector<std::string>{"inside", "inside"}));
 }
 
 TEST(Execute, an_endless_loop_is_an_error) {

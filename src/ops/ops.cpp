@@ -41,11 +41,7 @@ void clamp_results(const Node& node, Tensor& result) {
   for (float& x : result.as<float>()) x = x < low ? low : x > high ? high : x;  // NaN stays
 }
 
-KernelFn opaque_kernel = nullptr;
-
 }  // namespace
-
-void lend_opaque_kernel(KernelFn kernel) { opaque_kernel = kernel; }
 
 const OpInfo& info(Op op) {
   static const Table table = join_rows();
@@ -90,7 +86,6 @@ Result<std::vector<Type>> infer(const Graph& graph, const Node& node) {
 
 Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results) {
   const OpInfo& row = info(node.op);
-  if (node.op == Op::Opaque && opaque_kernel) return opaque_kernel(node, inputs, results);
   if (!row.kernel) return error("{} cannot be computed in float", node.text(Key::Target, name_of(node.op)));
   TRY(row.kernel(node, inputs, results));
   if (row.traits.fuses_clamp) clamp_results(node, results[0]);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -127,21 +128,25 @@ Result<std::vector<Type>> infer(const Graph& graph, const Node& node);
 // Float execution of one node. Quantized constants must have been dequantized by the caller (to_tensor does).
 Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results);
 
-// Operators that are known by name alone have no kernel here. Who has a runtime for them lends it, once, before
-// threads.
-void lend_opaque_kernel(KernelFn kernel);
+// Computes operators that are known by name alone (Op::Opaque), which have no kernel here. One thread at a time.
+class OpaqueKernels {
+ public:
+  virtual ~OpaqueKernels() = default;
+  virtual Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results) = 0;
+};
+
+struct ExecuteOptions {
+  OpaqueKernels* opaque = nullptr;  // null: an opaque operator is an error
+  // Sees each value as it is computed, with the graph it belongs to: values inside a body of control flow are shown
+  // each time that the body runs.
+  std::function<void(const Graph& graph, ValueId value, const Tensor& tensor)> observer = {};
+};
 
 // Executes the whole graph in float: quantized types are honoured by quantizing and dequantizing each result (fake
 // quantization), so the same function is the float reference of a float graph and the q/dq reference of a quantized
 // one.
-using Observer = void (*)(void* context, ValueId value, const Tensor& tensor);
-Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, Observer observer = nullptr,
-                                    void* context = nullptr);
-
-// The same, with an observer that also sees the values inside the bodies of control flow, each time a body runs.
-using GraphObserver = void (*)(void* context, const Graph& graph, ValueId value, const Tensor& tensor);
-Result<std::vector<Tensor>> execute_observed(const Graph& graph, std::span<const Tensor> inputs, GraphObserver observer,
-                                             void* context);
+Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs,
+                                    const ExecuteOptions& options = {});
 
 // A constant as a tensor (dequantized when its type is quantized), and back.
 Tensor to_tensor(const Value& constant);

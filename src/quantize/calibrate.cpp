@@ -14,7 +14,7 @@ namespace {
 // Watches one graph while it runs.
 class Watch {
  public:
-  Watch(const Graph& graph, Measured& measured) : graph_(graph), m_(measured) {
+  Watch(const Graph& graph, Measured& measured, OpaqueKernels* opaque) : graph_(graph), m_(measured), opaque_(opaque) {
     size_t values = graph.value_slots();
     m_.values.resize(values);
     m_.channels.resize(values);
@@ -41,7 +41,10 @@ class Watch {
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs, bool every_branch) {
     m_.ran = true;
     kept_.clear();
-    Result<std::vector<Tensor>> outputs = execute(graph_, inputs, see, this);
+    auto see = [this](const Graph& graph, ValueId id, const Tensor& tensor) {
+      if (&graph == &graph_) observe(id, tensor);  // bodies have a Watch of their own
+    };
+    Result<std::vector<Tensor>> outputs = execute(graph_, inputs, {opaque_, see});
     if (!outputs) return outputs;
     if (!fault_.message.empty()) return fault_;
     for (NodeId id : graph_.order())
@@ -51,8 +54,6 @@ class Watch {
 
  private:
   bool is_plain_float(ValueId id) const { return is_float(graph_.type(id).dtype) && !graph_.type(id).quantized(); }
-
-  static void see(void* self, ValueId id, const Tensor& tensor) { static_cast<Watch*>(self)->observe(id, tensor); }
 
   void observe(ValueId id, const Tensor& tensor) {
     if (observed_[id]) {
@@ -116,7 +117,7 @@ class Watch {
 
   Result<void> run_body(const Node& node, size_t which, std::span<const Tensor> operands, bool every_branch,
                         std::vector<Tensor>* outputs = nullptr) {
-    Watch body(*node.bodies[which], m_.bodies[node.id][which]);
+    Watch body(*node.bodies[which], m_.bodies[node.id][which], opaque_);
     TRY_ASSIGN(std::vector<Tensor> results, body.run(operands, every_branch));
     if (outputs) *outputs = std::move(results);
     return {};
@@ -170,6 +171,7 @@ class Watch {
 
   const Graph& graph_;
   Measured& m_;
+  OpaqueKernels* opaque_;
   std::vector<bool> masked_;
   std::vector<int> channel_axis_;           // by value id; -1: channels are not watched
   std::vector<std::vector<NodeId>> hooks_;  // by value id: composites and control flow that read it
@@ -235,9 +237,9 @@ std::vector<bool> masked_scores(const Graph& graph) {
   return masked;
 }
 
-Result<Measured> calibrate(const Graph& graph, const Samples& samples) {
+Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKernels* opaque) {
   Measured measured;
-  Watch watch(graph, measured);
+  Watch watch(graph, measured, opaque);
   // A branch that no sample takes still needs ranges: then every branch runs on what it would be given.
   for (bool every_branch : {false, true}) {
     std::vector<Tensor> previous;

@@ -18,7 +18,7 @@ struct Measured {
   bool ran = false;
 };
 
-Result<Measured> calibrate(const Graph& graph, const Samples& samples);
+Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKernels* opaque = nullptr);
 
 // The value whose elements `id` consists of: back through data movement.
 ValueId origin(const Graph& graph, ValueId id);

@@ -28,12 +28,12 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   report.uncalibrated = samples.random;
   report.method = options.method;
   Timer timer;
-  TRY_ASSIGN(Measured measured, calibrate(graph, samples));
+  TRY_ASSIGN(Measured measured, calibrate(graph, samples, options.opaque));
   report.calibrate_seconds = timer.seconds();
   if (options.equalize) {
     report.equalized = equalize(graph, measured);
     if (report.equalized > 0) {
-      TRY_ASSIGN(measured, calibrate(graph, samples));
+      TRY_ASSIGN(measured, calibrate(graph, samples, options.opaque));
     }
   }
   Assignment assignment{

@@ -56,6 +56,7 @@ struct QuantizeOptions {
   std::optional<double> min_sqnr;       // dB; layers are raised to int16 until it is met
   // Absent: multiply-accumulates and elements moved, 16-bit ones twice.
   std::function<Result<Cost>(const Graph&)> cost;
+  OpaqueKernels* opaque = nullptr;  // for executing what the compiler knows by name alone
 };
 
 // -- what comes of it

@@ -29,7 +29,7 @@ class Search {
 
   Result<void> start() {
     for (const std::vector<Tensor>& sample : samples_) {
-      TRY_ASSIGN(std::vector<Tensor> outputs, execute(prepared_, sample));
+      TRY_ASSIGN(std::vector<Tensor> outputs, execute(prepared_, sample, {options_.opaque}));
       exact_.push_back(std::move(outputs));
     }
     return {};
@@ -45,7 +45,7 @@ class Search {
   Result<double> sqnr(const Graph& graph) const {
     double sum = 0;
     for (size_t i = 0; i < samples_.size(); ++i) {
-      TRY_ASSIGN(std::vector<Tensor> actual, execute(graph, samples_[i]));
+      TRY_ASSIGN(std::vector<Tensor> actual, execute(graph, samples_[i], {options_.opaque}));
       sum += sqnr_db(exact_[i], actual);
     }
     return sum / static_cast<double>(samples_.size());
