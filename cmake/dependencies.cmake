@@ -69,6 +69,8 @@ endforeach()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/product_avx2.cpp PROPERTIES COMPILE_OPTIONS "-O3;-mavx2;-mfma")
 endif()
+# The product's files give Eigen's namespace other names; here it has its own.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/half.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 find_path(LEPTONICA_INCLUDE leptonica/allheaders.h REQUIRED)
 find_library(LEPTONICA_LIBRARY leptonica REQUIRED)
 add_library(leptonica INTERFACE)

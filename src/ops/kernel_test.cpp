@@ -6,7 +6,6 @@
 #include <random>
 
 #include "ops/gemm.h"
-#include "ops/half.h"
 #include "ops/kernels.h"
 #include "ops/ops.h"
 #include "ops/product.h"
@@ -351,6 +350,20 @@ TEST(Half, every_value_survives_the_way_there_and_back) {
     EXPECT_TRUE(std::isnan(from_f16(half)) || to_f16(from_f16(half)) == half) << bits;
     EXPECT_TRUE(std::isnan(from_bf16(half)) || to_bf16(from_bf16(half)) == half) << bits;
   }
+}
+
+TEST(Half, rounds_to_nearest_even_as_pytorch_does) {
+  EXPECT_EQ(to_f16(1.0f + 0x1p-11f), 0x3c00);  // half way: to the even one below
+  EXPECT_EQ(to_f16(1.0f + 0x3p-11f), 0x3c02);  // half way: to the even one above
+  EXPECT_EQ(to_f16(65519.0f), 0x7bff);         // the largest half
+  EXPECT_EQ(to_f16(65520.0f), 0x7c00);         // half way beyond it: infinity
+  EXPECT_EQ(to_f16(-0x1p-25f), 0x8000);        // half of the smallest subnormal
+  EXPECT_EQ(to_f16(0x1.8p-24f), 0x0002);       // subnormals round to even too
+  EXPECT_EQ(to_f16(NAN) & 0x7fff, 0x7e00);
+  EXPECT_EQ(to_bf16(1.0f + 0x1p-8f), 0x3f80);
+  EXPECT_EQ(to_bf16(1.0f + 0x3p-8f), 0x3f82);
+  EXPECT_EQ(to_bf16(std::numeric_limits<float>::max()), 0x7f80);
+  EXPECT_EQ(to_bf16(NAN) & 0x7fff, 0x7fc0);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/half.h"
 #include "ops/infer.h"
 #include "ops/kernels.h"
 #include "support/check.h"
