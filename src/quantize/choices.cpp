@@ -1,14 +1,20 @@
 #include "quantize/choices.h"
 
+#include <fnmatch.h>
+
 namespace swoop {
 
 namespace {
 
+bool matches(const std::string& pattern, std::string_view text) {
+  return fnmatch(pattern.c_str(), std::string(text).c_str(), 0) == 0;
+}
+
 // A module's pattern also covers the modules inside it.
-bool module_matches(std::string_view pattern, std::string_view path) {
-  if (glob_matches(pattern, path)) return true;
+bool module_matches(const std::string& pattern, std::string_view path) {
+  if (matches(pattern, path)) return true;
   for (size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.', dot + 1))
-    if (glob_matches(pattern, path.substr(0, dot))) return true;
+    if (matches(pattern, path.substr(0, dot))) return true;
   return false;
 }
 
@@ -21,35 +27,14 @@ bool fits(const Scope& scope, const Graph& graph, const Node& node) {
   switch (scope.kind) {
     case Scope::Kind::Module: return module_matches(scope.pattern, module_of(graph, node));
     case Scope::Kind::Op:
-      return glob_matches(scope.pattern, name_of(node.op)) ||
-             (node.op == Op::Unary && glob_matches(scope.pattern, node.text(Key::Fn)));
-    case Scope::Kind::Node: return glob_matches(scope.pattern, node.name);
+      return matches(scope.pattern, name_of(node.op)) ||
+             (node.op == Op::Unary && matches(scope.pattern, node.text(Key::Fn)));
+    case Scope::Kind::Node: return matches(scope.pattern, node.name);
   }
   return false;
 }
 
 }  // namespace
-
-bool glob_matches(std::string_view pattern, std::string_view text) {
-  size_t p = 0, t = 0;
-  size_t star = std::string_view::npos, resume = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t]) && pattern[p] != '*') {
-      ++p;
-      ++t;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 
 Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& options) {
   Choice choice{options.precision, options.method};
@@ -62,7 +47,7 @@ Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& optio
     }
   }
   for (const std::string& pattern : options.keep_float)
-    if (glob_matches(pattern, node.name) || module_matches(pattern, module_of(graph, node)))
+    if (matches(pattern, node.name) || module_matches(pattern, module_of(graph, node)))
       choice.precision = Precision::Float;
   return choice;
 }

@@ -13,9 +13,6 @@ struct Choice {
   bool by_scope = false;  // somebody asked for this precision here
 };
 
-// * any run of characters, ? any single one; everything else stands for itself.
-bool glob_matches(std::string_view pattern, std::string_view text);
-
 Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& options);
 
 // Whether the result has its first operand's type: it selects, repeats or reorders that one's elements, nothing else.

@@ -30,8 +30,8 @@ Result<Method> parse_method(std::string_view text);
 struct Scope {
   enum class Kind : uint8_t { Module, Op, Node };
   Kind kind = Kind::Module;
-  std::string pattern;  // a glob: of the module path (and all below it), of the core op's name or a unary's function,
-                        // of the node's name
+  std::string pattern;  // as of the shell (fnmatch): of the module path (and all below it), of the core op's name or a
+                        // unary's function, of the node's name
   std::optional<Precision> precision;
   std::optional<Method> method;
 };
@@ -52,7 +52,7 @@ struct QuantizeOptions {
   bool equalize = false;        // channels of consecutive layers are brought to like ranges first
   bool shift_resizes = true;    // bilinear resizes get scales a power of two apart, for cores that shift their sums
   std::vector<Scope> scopes;
-  std::vector<std::string> keep_float;  // globs on node names and module paths
+  std::vector<std::string> keep_float;  // patterns on node names and module paths
   std::optional<double> min_sqnr;       // dB; layers are raised to int16 until it is met
   // Absent: multiply-accumulates and elements moved, 16-bit ones twice.
   std::function<Result<Cost>(const Graph&)> cost;

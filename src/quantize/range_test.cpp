@@ -99,13 +99,18 @@ TEST(Range, mse_lies_between_least_error_and_what_was_measured) {
   EXPECT_NEAR(most.max, 2.33, 0.05);
 }
 
-TEST(Scope, globs) {
-  EXPECT_TRUE(glob_matches("conv*", "conv2d_3"));
-  EXPECT_TRUE(glob_matches("*_3", "conv2d_3"));
-  EXPECT_TRUE(glob_matches("c?nv*d*", "conv2d_3"));
-  EXPECT_FALSE(glob_matches("conv", "conv2d"));
-  EXPECT_FALSE(glob_matches("a*b", "acd"));
-  EXPECT_TRUE(glob_matches("*", ""));
+TEST(Scope, patterns_are_those_of_the_shell_and_match_whole_names) {
+  Graph graph;
+  ValueId x = graph.add_input({DType::F32, {1}, {}}, "x");
+  Node& node =
+      graph.add_node(Op::Unary, {x}, {{DType::F32, {1}, {}}}, {{Key::Fn, std::string("tanh")}}, kNone, "tanh_7");
+  auto kept = [&](const char* pattern) {
+    QuantizeOptions options;
+    options.keep_float = {pattern};
+    return choose(graph, node, options).precision == Precision::Float;
+  };
+  for (const char* pattern : {"tanh_7", "tanh*", "*_7", "t?nh_*", "tanh_[0-9]"}) EXPECT_TRUE(kept(pattern)) << pattern;
+  for (const char* pattern : {"tanh", "anh_7", "tanh_?7", "tanh_[!0-9]"}) EXPECT_FALSE(kept(pattern)) << pattern;
 }
 
 TEST(Scope, nodes_win_over_ops_and_ops_over_modules) {
