@@ -4,6 +4,7 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(simdjson REQUIRED)
+find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_program(FLATC flatc REQUIRED)
@@ -49,7 +50,7 @@ function(schema NAME FILE)
   target_include_directories(${NAME}_schema SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated ${FLATBUFFERS_INCLUDE})
 endfunction()
 
-set(SWOOP_support_LIBRARIES ZLIB::ZLIB Threads::Threads)  # zip archives; parallel_for
+set(SWOOP_support_LIBRARIES ZLIB::ZLIB Threads::Threads nlohmann_json::nlohmann_json)  # zip archives; parallel_for; JSON out
 set(SWOOP_ops_LIBRARIES Eigen3::Eigen)  # matrix products
 set(SWOOP_import_LIBRARIES simdjson::simdjson)
 schema(tosa ${EXECUTORCH_ROOT}/backends/arm/tosa/schemas/tosa_1.0.fbs)

@@ -9,7 +9,7 @@
 
 #include "driver/commands.h"
 #include "driver/figures.h"
-#include "report/report.h"
+#include "driver/json.h"
 #include "support/file.h"
 #include "support/zip.h"
 
@@ -26,12 +26,6 @@ struct DiffFlags {
   bool json = false;
 };
 
-struct Difference {
-  ProgramFigures a, b;
-  std::vector<OutputDifference> outputs;  // empty without --inputs
-  std::vector<std::string> broken;        // thresholds, as sentences
-};
-
 struct Line {
   std::string name;
   std::optional<int64_t> a, b;
@@ -45,18 +39,13 @@ std::vector<Line> byte_lines(const ProgramFigures& a, const ProgramFigures& b) {
 }
 
 std::vector<Line> estimate_lines(const ProgramFigures& a, const ProgramFigures& b) {
-  auto line = [&](std::string name, int64_t EstimateFigures::*member) {
-    Line result{std::move(name), std::nullopt, std::nullopt};
-    if (a.estimates) result.a = (*a.estimates).*member;
-    if (b.estimates) result.b = (*b.estimates).*member;
-    return result;
-  };
-  return {line("total_cycles", &EstimateFigures::total_cycles),
-          line("npu_cycles", &EstimateFigures::npu_cycles),
-          line("macs", &EstimateFigures::macs),
-          line("sram_bytes", &EstimateFigures::sram_bytes),
-          line("flash_bytes", &EstimateFigures::flash_bytes),
-          line("dram_bytes", &EstimateFigures::dram_bytes)};
+  std::vector<Line> lines;
+  for (const NamedEstimate& estimate : kEstimates) {
+    Line& line = lines.emplace_back(Line{estimate.name, std::nullopt, std::nullopt});
+    if (a.estimates) line.a = (*a.estimates).*estimate.value;
+    if (b.estimates) line.b = (*b.estimates).*estimate.value;
+  }
+  return lines;
 }
 
 bool grew(int64_t a, int64_t b, double percent) {
@@ -89,8 +78,6 @@ void check_thresholds(const DiffFlags& flags, Difference& difference) {
                                               output.sqnr_db.value_or(-INFINITY), *flags.min_sqnr));
   }
 }
-
-// -- text
 
 std::string cell(std::optional<int64_t> value) { return value ? fmt::format("{}", *value) : "not known"; }
 
@@ -140,70 +127,6 @@ std::string difference_text(const Difference& d) {
   for (const OutputDifference& output : d.outputs) text += output_text(output);
   for (const std::string& sentence : d.broken) text += fmt::format("broken: {}\n", sentence);
   return text;
-}
-
-// -- JSON
-
-std::string joined(const std::vector<std::string>& parts, char open, char close) {
-  return fmt::format("{}{}{}", open, fmt::join(parts, ", "), close);
-}
-
-std::string member(std::string_view name, const std::string& value) {
-  return fmt::format("{}: {}", json_string(name), value);
-}
-
-std::string counts_json(const std::map<std::string, int>& counts) {
-  std::vector<std::string> parts;
-  for (const auto& [name, count] : counts) parts.push_back(member(name, fmt::format("{}", count)));
-  return joined(parts, '{', '}');
-}
-
-std::string strings_json(const std::vector<std::string>& texts) {
-  std::vector<std::string> parts;
-  for (const std::string& text : texts) parts.push_back(json_string(text));
-  return joined(parts, '[', ']');
-}
-
-std::string figures_json(const ProgramFigures& figures) {
-  std::vector<std::string> parts = {member("path", json_string(figures.path)),
-                                    member("npus", strings_json(figures.npus)),
-                                    member("regions", fmt::format("{}", figures.regions)),
-                                    member("npu_operations", counts_json(figures.operations)),
-                                    member("host_ops", counts_json(figures.kernels)),
-                                    member("other_delegates", counts_json(figures.other_delegates))};
-  for (const Line& line : byte_lines(figures, figures)) parts.push_back(member(line.name, fmt::format("{}", *line.a)));
-  for (const Line& line : estimate_lines(figures, figures)) {
-    parts.push_back(member(line.name, line.a ? fmt::format("{}", *line.a) : "null"));
-    if (!line.a) parts.push_back(member(fmt::format("{}_why", line.name), json_string(figures.estimates_why)));
-  }
-  return joined(parts, '{', '}');
-}
-
-std::string output_json(const OutputDifference& output) {
-  std::vector<std::string> parts = {member("name", json_string(output.name)),
-                                    member("equal", output.equal ? "true" : "false")};
-  if (!output.incomparable.empty()) {
-    parts.push_back(member("incomparable", json_string(output.incomparable)));
-    return joined(parts, '{', '}');
-  }
-  parts.push_back(member("elements", fmt::format("{}", output.elements)));
-  parts.push_back(member("different", fmt::format("{}", output.different)));
-  parts.push_back(member("max_difference", fmt::format("{}", output.max_difference)));
-  parts.push_back(member("sqnr_db", output.sqnr_db ? fmt::format("{}", *output.sqnr_db) : "null"));
-  if (!output.sqnr_db)
-    parts.push_back(member(
-        "sqnr_db_why", json_string(output.different == 0 ? "the outputs are equal" : "the output of a is all zeros")));
-  return joined(parts, '{', '}');
-}
-
-std::string to_json(const Difference& d) {
-  std::vector<std::string> outputs;
-  for (const OutputDifference& output : d.outputs) outputs.push_back(output_json(output));
-  return joined({member("schema", "1"), member("swoop", json_string(kSwoopVersion)), member("a", figures_json(d.a)),
-                 member("b", figures_json(d.b)), member("outputs", joined(outputs, '[', ']')),
-                 member("broken", strings_json(d.broken))},
-                '{', '}') +
-         "\n";
 }
 
 Result<Difference> compare(const DiffFlags& flags) {

@@ -28,6 +28,18 @@ struct ProgramFigures {
   std::string estimates_why;
 };
 
+// The estimates by name, in the order in which they are shown.
+struct NamedEstimate {
+  const char* name;
+  int64_t EstimateFigures::*value;
+};
+inline constexpr NamedEstimate kEstimates[] = {{"total_cycles", &EstimateFigures::total_cycles},
+                                               {"npu_cycles", &EstimateFigures::npu_cycles},
+                                               {"macs", &EstimateFigures::macs},
+                                               {"sram_bytes", &EstimateFigures::sram_bytes},
+                                               {"flash_bytes", &EstimateFigures::flash_bytes},
+                                               {"dram_bytes", &EstimateFigures::dram_bytes}};
+
 Result<ProgramFigures> read_figures(const std::string& path, Bytes pte);
 
 struct OutputDifference {
@@ -38,6 +50,12 @@ struct OutputDifference {
   double max_difference = 0;
   int64_t elements = 0;
   int64_t different = 0;  // elements
+};
+
+struct Difference {
+  ProgramFigures a, b;
+  std::vector<OutputDifference> outputs;  // empty: outputs were not compared
+  std::vector<std::string> broken;        // thresholds, as sentences
 };
 
 // Runs both programs on the arrays of an .npz.

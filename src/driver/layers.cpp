@@ -50,10 +50,6 @@ std::optional<Tensor> moved(const Tensor& value, const MappedLayer& layer) {
 
 std::string db_text(const Noise& noise) { return noise.error == 0 ? "exact" : fmt::format("{:.1f}", noise.db()); }
 
-std::string db_json(const Noise& noise) { return noise.error == 0 ? "null" : fmt::format("{:.4f}", noise.db()); }
-
-std::string number_json(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
-
 std::string_view numpy_type(const MappedLayer& layer) {
   switch (byte_size(*dtype_from(layer.dtype))) {
     case 1: return layer.dtype == "bool" ? "|b1" : layer.dtype == "u8" ? "|u1" : "|i1";
@@ -190,31 +186,6 @@ std::string LayerReport::to_text() const {
   if (worst->noise.error == 0) return text + "every layer that was compared is exact\n";
   return text + fmt::format("worst layer: {} {}, SQNR {:.1f} dB\n", layer_of(*worst).name, layer_of(*worst).source,
                             worst->noise.db());
-}
-
-std::string LayerReport::to_json() const {
-  std::vector<std::string> layers;
-  for (const Row& row : rows_) {
-    const MappedLayer& layer = layer_of(row);
-    std::string text =
-        fmt::format("{{\"region\": {}, \"name\": {}, \"op\": {}, \"dtype\": {}, \"shape\": {}, \"source\": {}",
-                    row.stream, json_string(layer.name), json_string(layer.op), json_string(layer.dtype),
-                    swoop::to_text(layer.shape), json_string(layer.source));
-    if (layer.quant)
-      text += fmt::format(", \"scale\": {}, \"zero_point\": {}", layer.quant->first, layer.quant->second);
-    if (layer.inside)
-      text += fmt::format(", \"inside\": {}", &row - rows_.data() - static_cast<ptrdiff_t>(row.layer) + *layer.inside);
-    if (row.ran && row.missing.empty())
-      text += fmt::format(", \"min\": {}, \"max\": {}", number_json(row.min), number_json(row.max));
-    if (!row.missing.empty()) text += fmt::format(", \"missing\": {}", json_string(row.missing));
-    if (!layer.value.empty()) text += fmt::format(", \"value\": {}", json_string(layer.value));
-    if (row.compared)
-      text += fmt::format(", \"sqnr_db\": {}, \"max_error\": {}", db_json(row.noise), number_json(row.max_error));
-    layers.push_back(text + "}");
-  }
-  std::vector<std::string> outputs;
-  for (const Noise& noise : outputs_) outputs.push_back(db_json(noise));
-  return fmt::format("\"layers\": [{}], \"output_sqnr_db\": [{}]", fmt::join(layers, ", "), fmt::join(outputs, ", "));
 }
 
 Result<void> LayerReport::dump(const std::string& directory) const {

@@ -14,6 +14,7 @@
 #include "ops/ops.h"
 #include "run/runtime.h"
 #include "samples/samples.h"
+#include "support/json.h"
 
 namespace swoop {
 
@@ -29,7 +30,7 @@ class LayerReport {
   Result<void> after_run(int64_t run, std::span<const RunTensor> outputs);
 
   std::string to_text() const;
-  std::string to_json() const;  // "layers": [...], "output_sqnr_db": [...], without braces around
+  void add_to(Json& object) const;  // as "layers" and "output_sqnr_db"
   // Each layer's output of the last run: layer03_conv2d.npy, codes as the NPU has them.
   Result<void> dump(const std::string& directory) const;
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "driver/commands.h"
+#include "driver/json.h"
 #include "driver/layers.h"
 #include "driver/trace.h"
 #include "report/report.h"
@@ -28,14 +29,6 @@ struct RunFlags {
   bool json = false;
   int threads = 0;
 };
-
-std::string to_json(const RunFlags& flags, const NpzRunSummary& s, const LayerReport* layers) {
-  return fmt::format(
-      "{{\"schema\": 1, \"swoop\": {}, \"model\": {}, \"runs\": {}, \"milliseconds_per_run\": {}, "
-      "\"memory\": {{\"planned_bytes\": {}, \"method_bytes\": {}, \"temp_bytes\": {}}}{}{}}}\n",
-      json_string(kSwoopVersion), json_string(flags.program), s.runs, s.milliseconds_per_run, s.memory.planned_bytes,
-      s.memory.method_bytes, s.memory.temp_bytes, layers ? ", " : "", layers ? layers->to_json() : "");
-}
 
 std::string to_text(const RunFlags& flags, const NpzRunSummary& s, const std::vector<NamedArray>& outputs) {
   std::string text = fmt::format("{}: {} run{}, {:.2f} ms each\n", flags.program, s.runs, s.runs == 1 ? "" : "s",
@@ -118,8 +111,8 @@ Result<void> run(const RunFlags& flags) {
   if (layers && !flags.json) fmt::print("{}", layers->to_text());
   if (!flags.output.empty()) TRY(write_file(flags.output, outputs));
   TRY_ASSIGN(std::vector<NamedArray> arrays, read_npz(outputs));
-  fmt::print("{}",
-             flags.json ? to_json(flags, *summary, layers ? &*layers : nullptr) : to_text(flags, *summary, arrays));
+  fmt::print("{}", flags.json ? to_json(flags.program, *summary, layers ? &*layers : nullptr)
+                              : to_text(flags, *summary, arrays));
   return {};
 }
 

@@ -3,49 +3,57 @@
 //          [--timeout S] [--repeat N] [--threads N]
 // Compiles and writes the program in pieces that a Python test can compare with Vela's: commands.bin, weights.bin,
 // blob.bin, layers.csv and program.json. Prints the error and ends with 1 when there is one.
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "npu/npu.h"
 #include "support/file.h"
+#include "support/json.h"
 #include "support/timer.h"
 
 namespace swoop {
 namespace {
 
-std::string json(const std::vector<NpuTensor>& tensors) {
-  std::vector<std::string> items;
-  for (const NpuTensor& t : tensors) {
-    items.push_back(fmt::format(R"({{"shape": [{}], "elem_size": {}, "region": {}, "offset": {}}})",
-                                fmt::join(t.shape, ", "), t.elem_size, t.region, t.offset));
-  }
-  return fmt::format("[{}]", fmt::join(items, ", "));
+Json json_of(const std::vector<NpuTensor>& tensors) {
+  Json list = Json::array();
+  for (const NpuTensor& t : tensors)
+    list.push_back({{"shape", t.shape}, {"elem_size", t.elem_size}, {"region", t.region}, {"offset", t.offset}});
+  return list;
 }
 
-std::string json(const Estimates& e) {
-  std::vector<std::string> memories;
+Json json_of(const Estimates& e) {
+  Json json = {{"macs", e.macs},
+               {"npu_cycles", e.npu_cycles},
+               {"total_cycles", e.total_cycles},
+               {"clock_hz", e.clock_hz},
+               {"inference_ms", e.inference_ms},
+               {"arena_cache_size", e.arena_cache_size},
+               {"original_weight_bytes", e.original_weight_bytes},
+               {"encoded_weight_bytes", e.encoded_weight_bytes},
+               {"operations", e.operations},
+               {"operations_after_cascading", e.operations_after_cascading},
+               {"weights_memory", memory_name(e.weights_memory)},
+               {"feature_map_memory", memory_name(e.feature_map_memory)},
+               {"memories", Json::object()},
+               {"tosa_index", Json::array()}};
   for (size_t i = 0; i < kNpuMemoryCount; ++i) {
     if (!e.memories[i]) continue;
     const MemoryEstimate& m = *e.memories[i];
-    memories.push_back(fmt::format(
-        R"("{}": {{"bytes_used": {}, "access_cycles": {}, "feature_map_read_bytes": {}, "feature_map_write_bytes": {})"
-        R"(, "weight_read_bytes": {}, "weight_write_bytes": {}, "total_bytes": {}}})",
-        memory_name(static_cast<NpuMemory>(i)), m.bytes_used, m.access_cycles, m.feature_map_read_bytes,
-        m.feature_map_write_bytes, m.weight_read_bytes, m.weight_write_bytes, m.total_bytes));
+    json["memories"][std::string(memory_name(static_cast<NpuMemory>(i)))] = {
+        {"bytes_used", m.bytes_used},
+        {"access_cycles", m.access_cycles},
+        {"feature_map_read_bytes", m.feature_map_read_bytes},
+        {"feature_map_write_bytes", m.feature_map_write_bytes},
+        {"weight_read_bytes", m.weight_read_bytes},
+        {"weight_write_bytes", m.weight_write_bytes},
+        {"total_bytes", m.total_bytes}};
   }
-  std::vector<int> sources;
-  for (const Layer& layer : e.layers) sources.push_back(layer.tosa_index.value_or(-1));
-  return fmt::format(
-      R"({{"macs": {}, "npu_cycles": {}, "total_cycles": {}, "clock_hz": {}, "inference_ms": {})"
-      R"(, "arena_cache_size": {}, "original_weight_bytes": {}, "encoded_weight_bytes": {}, "operations": {})"
-      R"(, "operations_after_cascading": {}, )"
-      R"("weights_memory": "{}", "feature_map_memory": "{}", "memories": {{{}}}, "tosa_index": [{}]}})",
-      e.macs, e.npu_cycles, e.total_cycles, e.clock_hz, e.inference_ms, e.arena_cache_size, e.original_weight_bytes,
-      e.encoded_weight_bytes, e.operations, e.operations_after_cascading, memory_name(e.weights_memory),
-      memory_name(e.feature_map_memory), fmt::join(memories, ", "), fmt::join(sources, ", "));
+  for (const Layer& layer : e.layers) json["tosa_index"].push_back(layer.tosa_index.value_or(-1));
+  return json;
 }
 
 Result<void> run(int argc, char** argv) {
@@ -104,13 +112,15 @@ Result<void> run(int argc, char** argv) {
   TRY(write_file(folder + "/weights.bin", program.weights));
   TRY(write_file(folder + "/blob.bin", blob));
   TRY(write_file(folder + "/layers.csv", layers_csv(*program.estimates)));
-  TRY(write_file(
-      folder + "/program.json",
-      fmt::format(R"({{"weight_region": {}, "scratch_size": {}, "scratch_region": {}, "scratch_fast_size": {}, )"
-                  R"("scratch_fast_region": {}, "inputs": {}, "outputs": {}, "variables": {}, "estimates": {}}})",
-                  program.weight_region, program.scratch_size, program.scratch_region, *program.scratch_fast_size,
-                  program.scratch_fast_region, json(program.inputs), json(program.outputs), json(program.variables),
-                  json(*program.estimates))));
+  TRY(write_file(folder + "/program.json", to_line({{"weight_region", program.weight_region},
+                                                    {"scratch_size", program.scratch_size},
+                                                    {"scratch_region", program.scratch_region},
+                                                    {"scratch_fast_size", *program.scratch_fast_size},
+                                                    {"scratch_fast_region", program.scratch_fast_region},
+                                                    {"inputs", json_of(program.inputs)},
+                                                    {"outputs", json_of(program.outputs)},
+                                                    {"variables", json_of(program.variables)},
+                                                    {"estimates", json_of(*program.estimates)}})));
   return {};
 }
 

@@ -1,7 +1,7 @@
-#include <fmt/format.h>
+#include "support/json.h"
 
 #include <algorithm>
-#include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "report/report.h"
 
@@ -9,117 +9,29 @@ namespace swoop {
 
 namespace {
 
-// Objects and arrays with commas where they belong.
-class JsonWriter {
- public:
-  void open(char bracket) {
-    comma();
-    text_ += bracket;
-    first_ = true;
-  }
-  void close(char bracket) {
-    text_ += bracket;
-    first_ = false;
-  }
-  void key(std::string_view name) {
-    comma();
-    text_ += json_string(name) + ": ";
-    first_ = true;
-  }
-  void raw(std::string_view value) {
-    comma();
-    text_ += value;
-  }
-  void field(std::string_view name, std::string_view value) { member(name, json_string(value)); }
-  void field(std::string_view name, const std::string& value) { member(name, json_string(value)); }
-  void field(std::string_view name, const char* value) { member(name, json_string(value)); }
-  void field(std::string_view name, double value) { member(name, number(value)); }
-  void field(std::string_view name, int64_t value) { member(name, fmt::format("{}", value)); }
-  void field(std::string_view name, uint64_t value) { member(name, fmt::format("{}", value)); }
-  void field(std::string_view name, int value) { member(name, fmt::format("{}", value)); }
-  void field(std::string_view name, bool value) { member(name, value ? "true" : "false"); }
-  void unknown(std::string_view name, std::string_view why) {
-    member(name, "null");
-    field(std::string(name) + "_why", why);
-  }
-  static std::string number(double value) {
-    if (!std::isfinite(value)) return "null";
-    return fmt::format("{}", value);
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  void comma() {
-    if (!first_) text_ += ", ";
-    first_ = false;
-  }
-  void member(std::string_view name, std::string_view value) {
-    key(name);
-    raw(value);
-  }
-  std::string text_;
-  bool first_ = true;
-};
-
-void write_region(JsonWriter& json, const RegionSummary& region) {
+Json region_json(const RegionSummary& region) {
   const Estimates& e = region.estimates;
-  json.open('{');
-  json.field("name", region.name);
-  json.field("tosa_ops", static_cast<uint64_t>(region.tosa_ops));
-  json.field("macs", e.macs);
-  json.field("npu_cycles", e.npu_cycles);
-  json.field("total_cycles", e.total_cycles);
-  json.field("inference_ms", e.inference_ms);
-  json.field("sram_bytes", e.sram_bytes());
-  json.field("dram_bytes", e.dram_bytes());
-  json.field("flash_bytes", e.flash_bytes());
-  json.field("scratch_bytes", region.scratch_bytes);
-  json.key("layers");
-  json.open('[');
-  for (const LayerSummary& layer : region.layers) {
-    json.open('{');
-    json.field("name", layer.name);
-    json.field("op", layer.op);
-    json.field("cycles", layer.cycles);
-    json.field("macs", layer.macs);
-    json.field("source", layer.source);
-    json.close('}');
-  }
-  json.close(']');
-  json.close('}');
+  Json layers = Json::array();
+  for (const LayerSummary& layer : region.layers)
+    layers.push_back({{"name", layer.name},
+                      {"op", layer.op},
+                      {"cycles", layer.cycles},
+                      {"macs", layer.macs},
+                      {"source", layer.source}});
+  return {{"name", region.name},
+          {"tosa_ops", region.tosa_ops},
+          {"macs", e.macs},
+          {"npu_cycles", e.npu_cycles},
+          {"total_cycles", e.total_cycles},
+          {"inference_ms", e.inference_ms},
+          {"sram_bytes", e.sram_bytes()},
+          {"dram_bytes", e.dram_bytes()},
+          {"flash_bytes", e.flash_bytes()},
+          {"scratch_bytes", region.scratch_bytes},
+          {"layers", std::move(layers)}};
 }
 
-void write_ports(JsonWriter& json, std::string_view name, const std::vector<PortSummary>& ports) {
-  json.key(name);
-  json.open('[');
-  for (const PortSummary& port : ports) {
-    json.open('{');
-    json.field("name", port.name);
-    json.field("dtype", port.dtype);
-    json.key("shape");
-    json.open('[');
-    for (int64_t size : port.shape) json.raw(fmt::format("{}", size));
-    json.close(']');
-    if (port.scale) {
-      json.field("scale", *port.scale);
-      json.field("zero_point", *port.zero_point);
-    } else {
-      json.unknown("scale", "this value is not quantized");
-      json.unknown("zero_point", "this value is not quantized");
-    }
-    json.close('}');
-  }
-  json.close(']');
-}
-
-void write_counts(JsonWriter& json, std::string_view name, const std::map<std::string, int>& counts) {
-  json.key(name);
-  json.open('{');
-  for (const auto& [op, count] : counts) json.field(op, count);
-  json.close('}');
-}
-
-void write_totals(JsonWriter& json, const Summary& s) {
+Json totals_json(const Summary& s) {
   int64_t macs = 0, npu = 0, total = 0, sram = 0, flash = 0, dram = 0;
   double ms = 0;
   for (const RegionSummary& region : s.regions) {
@@ -131,122 +43,97 @@ void write_totals(JsonWriter& json, const Summary& s) {
     flash += region.estimates.flash_bytes();
     dram = std::max(dram, region.estimates.dram_bytes());
   }
-  json.key("totals");
-  json.open('{');
-  json.field("macs", macs);
-  json.field("npu_cycles", npu);
-  json.field("total_cycles", total);
-  json.field("inference_ms", ms);
-  json.field("sram_bytes", sram);
-  json.field("dram_bytes", dram);
-  json.field("flash_bytes", flash);
-  json.close('}');
+  return {{"macs", macs},       {"npu_cycles", npu},  {"total_cycles", total}, {"inference_ms", ms},
+          {"sram_bytes", sram}, {"dram_bytes", dram}, {"flash_bytes", flash}};
 }
 
-}  // namespace
-
-std::string json_string(std::string_view text) {
-  std::string result = "\"";
-  for (char c : text) {
-    switch (c) {
-      case '"': result += "\\\""; break;
-      case '\\': result += "\\\\"; break;
-      case '\n': result += "\\n"; break;
-      case '\t': result += "\\t"; break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20)
-          result += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-        else
-          result += c;
+Json ports_json(const std::vector<PortSummary>& ports) {
+  Json list = Json::array();
+  for (const PortSummary& port : ports) {
+    Json& json = list.emplace_back(Json{{"name", port.name}, {"dtype", port.dtype}, {"shape", port.shape}});
+    if (port.scale) {
+      json["scale"] = *port.scale;
+      json["zero_point"] = *port.zero_point;
+    } else {
+      set_unknown(json, "scale", "this value is not quantized");
+      set_unknown(json, "zero_point", "this value is not quantized");
     }
   }
-  return result + "\"";
+  return list;
 }
 
-std::string to_json(const Summary& s) {
-  JsonWriter json;
-  json.open('{');
-  json.field("schema", 1);
-  json.field("swoop", kSwoopVersion);
-  json.field("model", s.model);
-  json.field("output", s.output);
-  json.field("target", s.target);
-  json.field("system_config", s.system_config);
-  json.field("memory_mode", s.memory_mode);
-  json.key("milliseconds");
-  json.open('{');
-  // Every stage of the contract has its entry; one that did not run says why.
-  for (std::string_view stage :
+// Every stage of the contract has its entry; one that did not run says why.
+Json milliseconds_json(const Summary& s) {
+  Json json;
+  for (const char* stage :
        {"import", "clean", "quantize", "legalize", "partition", "lower", "npu", "emit", "verify", "total"}) {
     auto found = std::find_if(s.milliseconds.begin(), s.milliseconds.end(),
                               [&](const auto& entry) { return entry.first == stage; });
     if (found != s.milliseconds.end())
-      json.field(stage, found->second);
+      json[stage] = found->second;
     else
-      json.unknown(stage, "this stage did not run");
+      set_unknown(json, stage, "this stage did not run");
   }
-  json.close('}');
-  json.field("delegates", static_cast<uint64_t>(s.regions.size()));
-  write_counts(json, "host_ops", s.host_ops);
-  write_counts(json, "border_ops", s.border_ops);
-  json.key("host_reasons");
-  json.open('[');
-  for (const HostNodeSummary& node : s.host_nodes) {
-    json.open('{');
-    json.field("node", node.node);
-    json.field("op", node.op);
-    json.field("rule", node.rule);
-    json.field("reason", node.reason);
-    json.field("source", node.source);
-    json.field("advice", node.advice);
-    json.close('}');
+  return json;
+}
+
+Json accuracy_json(const AccuracySummary& accuracy) {
+  Json json = {{"samples", accuracy.samples}};
+  if (accuracy.bit_exact)
+    json["bit_exact"] = *accuracy.bit_exact;
+  else
+    set_unknown(json, "bit_exact", "the file was not run");
+  std::vector<Figure> sqnr, max_error, equal;
+  const Figure of_integers = Figure::none("this output is not float: see equal");
+  for (const OutputAccuracy& output : accuracy.outputs) {
+    sqnr.push_back(output.equal            ? of_integers
+                   : output.max_error == 0 ? Figure::none("the output equals the float model's")
+                                           : Figure(output.sqnr_db, "an element is not finite"));
+    max_error.push_back(output.equal ? of_integers : Figure(output.max_error, "an element is not finite"));
+    equal.push_back(output.equal ? Figure(*output.equal, "") : Figure::none("this output is float: see sqnr_db"));
   }
-  json.close(']');
-  json.field("pte_bytes", s.pte_bytes);
-  json.key("regions");
-  json.open('[');
-  for (const RegionSummary& region : s.regions) write_region(json, region);
-  json.close(']');
-  write_totals(json, s);
-  json.key("memory");
-  json.open('{');
-  json.field("planned_bytes", s.planned_bytes);
-  json.field("method_bytes", s.method_bytes);
-  json.field("temp_bytes", s.temp_bytes);
-  json.close('}');
-  if (s.accuracy) {
-    json.key("accuracy");
-    json.open('{');
-    json.field("samples", static_cast<uint64_t>(s.accuracy->samples));
-    if (s.accuracy->bit_exact)
-      json.field("bit_exact", *s.accuracy->bit_exact);
-    else
-      json.unknown("bit_exact", "the file was not run");
-    auto list = [&](std::string_view key, auto value) {
-      json.key(key);
-      json.open('[');
-      for (const OutputAccuracy& output : s.accuracy->outputs) {
-        std::optional<double> figure = value(output);
-        json.raw(figure ? JsonWriter::number(*figure) : "null");
-      }
-      json.close(']');
-    };
-    using Figure = std::optional<double>;
-    list("sqnr_db", [](const OutputAccuracy& o) { return o.equal ? Figure() : o.sqnr_db; });
-    list("max_error", [](const OutputAccuracy& o) { return o.equal ? Figure() : o.max_error; });
-    list("equal", [](const OutputAccuracy& o) { return o.equal; });
-    json.close('}');
-  } else {
-    json.unknown("accuracy", s.accuracy_why);
-  }
-  write_ports(json, "inputs", s.inputs);
-  write_ports(json, "outputs", s.outputs);
-  json.key("warnings");
-  json.open('[');
-  for (const std::string& warning : s.warnings) json.raw(json_string(warning));
-  json.close(']');
-  json.close('}');
-  return json.take() + "\n";
+  set(json, "sqnr_db", sqnr);
+  set(json, "max_error", max_error);
+  set(json, "equal", equal);
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const Summary& s) {
+  Json json = {
+      {"schema", 1},
+      {"swoop", kSwoopVersion},
+      {"model", s.model},
+      {"output", s.output},
+      {"target", s.target},
+      {"system_config", s.system_config},
+      {"memory_mode", s.memory_mode},
+      {"milliseconds", milliseconds_json(s)},
+      {"delegates", s.regions.size()},
+      {"host_ops", s.host_ops},
+      {"border_ops", s.border_ops},
+      {"host_reasons", Json::array()},
+      {"pte_bytes", s.pte_bytes},
+      {"regions", Json::array()},
+      {"totals", totals_json(s)},
+      {"memory", {{"planned_bytes", s.planned_bytes}, {"method_bytes", s.method_bytes}, {"temp_bytes", s.temp_bytes}}}};
+  for (const HostNodeSummary& node : s.host_nodes)
+    json["host_reasons"].push_back({{"node", node.node},
+                                    {"op", node.op},
+                                    {"rule", node.rule},
+                                    {"reason", node.reason},
+                                    {"source", node.source},
+                                    {"advice", node.advice}});
+  for (const RegionSummary& region : s.regions) json["regions"].push_back(region_json(region));
+  if (s.accuracy)
+    json["accuracy"] = accuracy_json(*s.accuracy);
+  else
+    set_unknown(json, "accuracy", s.accuracy_why);
+  json["inputs"] = ports_json(s.inputs);
+  json["outputs"] = ports_json(s.outputs);
+  json["warnings"] = s.warnings;
+  return to_line(json);
 }
 
 }  // namespace swoop

@@ -86,9 +86,6 @@ struct Summary {
 std::string to_json(const Summary& summary);
 std::string to_text(const Summary& summary);
 
-// A JSON string literal, quotes included.
-std::string json_string(std::string_view text);
-
 // Texts come from files; a terminal must not meet control characters.
 std::string printable(std::string_view text);
 

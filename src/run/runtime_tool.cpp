@@ -4,9 +4,11 @@
 
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "run/runtime.h"
 #include "support/file.h"
+#include "support/json.h"
 
 namespace swoop {
 namespace {
@@ -29,11 +31,11 @@ Result<void> run(char** argv, const char* dump) {
   Buffer outputs;
   TRY_ASSIGN(NpzRunSummary summary, run_npz(program->bytes(), inputs->bytes(), outputs, options));
   TRY(write_file(argv[3], outputs));
-  fmt::print(
-      "{{\"runs\": {}, \"milliseconds_per_run\": {:.3f}, \"planned_bytes\": {}, \"method_bytes\": {}, \"temp_bytes\": "
-      "{}}}\n",
-      summary.runs, summary.milliseconds_per_run, summary.memory.planned_bytes, summary.memory.method_bytes,
-      summary.memory.temp_bytes);
+  fmt::print("{}", to_line({{"runs", summary.runs},
+                            {"milliseconds_per_run", summary.milliseconds_per_run},
+                            {"planned_bytes", summary.memory.planned_bytes},
+                            {"method_bytes", summary.memory.method_bytes},
+                            {"temp_bytes", summary.memory.temp_bytes}}));
   return {};
 }
 
