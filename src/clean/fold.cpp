@@ -65,7 +65,7 @@ bool fold_batch_norm(Rewriter& rw, const Node& n) {
   const Value& weight = rw.value(op->inputs[1]);
   Tensor scaled = to_tensor(weight);
   auto channels = static_cast<int64_t>(gain.size());
-  int64_t groups = op->integer(Key::Groups, 1);
+  int64_t groups = op->integer(Key::Groups);
   int64_t inner = element_count(weight.type.shape) / weight.type.shape[0];  // elements per index of axis 0
   auto values = scaled.as<float>();
   for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
@@ -92,7 +92,7 @@ bool fold_batch_norm(Rewriter& rw, const Node& n) {
 // conv(pad(x, 0))  ->  conv(x) with more padding
 bool fold_pad_into_conv(Rewriter& rw, const Node& n) {
   const Node* pad = rw.producer(n, 0, Op::Pad);
-  if (!pad || pad->text(Key::Mode, "constant") != "constant" || pad->real(Key::Value, 0.0) != 0.0) return false;
+  if (!pad || pad->text(Key::Mode) != "constant" || pad->real(Key::Value) != 0.0) return false;
   if (rw.type(pad->inputs[0]).quant != rw.type(n.inputs[0]).quant) return false;
   const Ints& amounts = pad->ints(Key::Padding);
   bool channels_last = n.flag(Key::ChannelsLast);

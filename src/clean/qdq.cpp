@@ -93,7 +93,7 @@ bool picks(Policy policy) { return policy == Policy::SameAsInput || policy == Po
 // code.
 bool picks_elements(const Node& n) {
   if (n.op == Op::Clamp) return n.real(Key::Min, 0.0) == 0.0 && !n.has(Key::Max);  // relu
-  bool fills = n.op == Op::Pad && n.text(Key::Mode, "constant") == "constant" && n.real(Key::Value, 0.0) != 0.0;
+  bool fills = n.op == Op::Pad && n.text(Key::Mode) == "constant" && n.real(Key::Value) != 0.0;
   return picks(policy_of(n)) && !fills;
 }
 

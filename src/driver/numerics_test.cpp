@@ -317,23 +317,25 @@ TEST(Numerics, pools) {
     const char *op, *in, *window, *out;
   };
   for (const Pool& p :
-       {Pool{"avg_pool", "1,17,20,21", "kernel=[3,3] stride=[2,2] padding=[1,1,1,1] count_include_pad=true",
+       {Pool{"avg_pool", "1,17,20,21", "kernel=[3,3] stride=[2,2] padding=[1,1,1,1] count_include_pad=true divisor=0",
              "1,17,10,11"},
-        Pool{"avg_pool", "1,17,20,21", "kernel=[3,3] stride=[2,2] padding=[1,1,1,1] count_include_pad=false",
+        Pool{"avg_pool", "1,17,20,21", "kernel=[3,3] stride=[2,2] padding=[1,1,1,1] count_include_pad=false divisor=0",
              "1,17,10,11"},
-        Pool{"avg_pool", "1,9,20,21", "kernel=[9,9] stride=[1,1] padding=[4,4,4,4] count_include_pad=false",
+        Pool{"avg_pool", "1,9,20,21", "kernel=[9,9] stride=[1,1] padding=[4,4,4,4] count_include_pad=false divisor=0",
              "1,9,20,21"},
-        Pool{"avg_pool", "1,16,8,8", "kernel=[8,8] stride=[8,8] padding=[0,0,0,0] count_include_pad=true", "1,16,1,1"},
-        Pool{"avg_pool", "2,15,33,24", "kernel=[5,5] stride=[5,5] padding=[0,0,0,0] count_include_pad=true",
+        Pool{"avg_pool", "1,16,8,8", "kernel=[8,8] stride=[8,8] padding=[0,0,0,0] count_include_pad=true divisor=0",
+             "1,16,1,1"},
+        Pool{"avg_pool", "2,15,33,24", "kernel=[5,5] stride=[5,5] padding=[0,0,0,0] count_include_pad=true divisor=0",
              "2,15,6,4"},
         Pool{"avg_pool", "1,3,12,12", "kernel=[3,3] stride=[1,1] padding=[1,1,1,1] count_include_pad=true divisor=7",
              "1,3,12,12"},
-        Pool{"avg_pool", "1,8,112,96", "kernel=[112,96] stride=[1,1] padding=[0,0,0,0] count_include_pad=true",
-             "1,8,1,1"},
+        Pool{"avg_pool", "1,8,112,96",
+             "kernel=[112,96] stride=[1,1] padding=[0,0,0,0] count_include_pad=true divisor=0", "1,8,1,1"},
         Pool{"avg_pool", "1,8,12,13",
-             "kernel=[3,3] stride=[2,2] padding=[0,0,0,0] ceil_mode=true count_include_pad=true", "1,8,6,6"},
-        Pool{"avg_pool", "1,8,25", "kernel=[4] stride=[3] padding=[1,1] count_include_pad=true", "1,8,8"},
-        Pool{"avg_pool", "1,8,40,40", "kernel=[6,6] stride=[4,5] padding=[2,2,2,2] count_include_pad=true", "1,8,10,8"},
+             "kernel=[3,3] stride=[2,2] padding=[0,0,0,0] ceil_mode=true count_include_pad=true divisor=0", "1,8,6,6"},
+        Pool{"avg_pool", "1,8,25", "kernel=[4] stride=[3] padding=[1,1] count_include_pad=true divisor=0", "1,8,8"},
+        Pool{"avg_pool", "1,8,40,40", "kernel=[6,6] stride=[4,5] padding=[2,2,2,2] count_include_pad=true divisor=0",
+             "1,8,10,8"},
         Pool{"adaptive_avg_pool", "1,5,16,11", "size=[7,3]", "1,5,7,3"},
         Pool{"adaptive_avg_pool", "1,5,16,10", "size=[16,4]", "1,5,16,4"}})
     expect_exact(fmt::format("graph \"main\" (%x : i8[{}] q(0.05, -7))\n%y = {} %x {} : i8[{}] q(0.03, 3)\nreturn %y\n",
@@ -364,7 +366,7 @@ TEST(Numerics, padding_by_the_data_and_resizing) {
   for (const char* mode : {"reflect", "replicate", "circular"})
     expect_exact(
         fmt::format("graph \"main\" (%x : i8[1,3,8,9] q(0.05, -7))\n%y = pad %x padding=[0,0,0,0,2,1,3,2] mode=\"{}\" "
-                    ": i8[1,3,11,14] q(0.05, -7)\nreturn %y\n",
+                    "value=0.0 : i8[1,3,11,14] q(0.05, -7)\nreturn %y\n",
                     mode));
   expect_exact(
       "graph \"main\" (%x : i8[1,3,8,9] q(0.05, -7))\n%y = pad %x padding=[0,0,0,0,-2,1,3,-2] mode=\"constant\" "
@@ -372,13 +374,13 @@ TEST(Numerics, padding_by_the_data_and_resizing) {
   for (const char* size : {"16,18", "24,27", "16,36", "12,13", "5,4"})
     expect_exact(
         fmt::format("graph \"main\" (%x : i8[1,5,8,9] q(0.05, -7))\n%y = resize %x size=[{0}] mode=\"nearest\" "
-                    "align_corners=false : i8[1,5,{0}] q(0.05, -7)\nreturn %y\n",
+                    "align_corners=false scales=d[0.0,0.0] : i8[1,5,{0}] q(0.05, -7)\nreturn %y\n",
                     size));
   for (const char* size : {"16,18", "24,27", "32,36", "8,18", "40,45"})
     for (const char* type : {"q(0.05, -7)", "q(0.03, 4)"})
       expect_exact(
           fmt::format("graph \"main\" (%x : i8[1,5,8,9] q(0.05, -7))\n%y = resize %x size=[{0}] mode=\"bilinear\" "
-                      "align_corners=false : i8[1,5,{0}] {1}\nreturn %y\n",
+                      "align_corners=false scales=d[0.0,0.0] : i8[1,5,{0}] {1}\nreturn %y\n",
                       size, type));
 }
 

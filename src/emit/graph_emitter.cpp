@@ -14,7 +14,7 @@ namespace {
 // Sizes in the file are 32-bit, and so is its arena on the device.
 constexpr int64_t kMaxTensorBytes = int64_t{1} << 31;
 
-bool is_region(const Node& node) { return node.op == Op::Opaque && node.text(Key::Target, "") == kRegionTarget; }
+bool is_region(const Node& node) { return node.op == Op::Opaque && node.text(Key::Target) == kRegionTarget; }
 
 Ints channels_first(size_t rank) {  // [N,s...,C] -> [N,C,s...]
   Ints perm{0, static_cast<int64_t>(rank) - 1};
@@ -241,7 +241,7 @@ Result<void> GraphEmitter::emit_host(Scope& scope, const Node& node) {
     in[0] = b_.permute(in[0], channels_first(rank));
     if (node.op == Op::Conv) in[1] = b_.permute(in[1], channels_first(rank));
     if (node.op == Op::ConvTranspose) {  // [O,k...,C/g] -> [C,O/g,k...]
-      if (node.integer(Key::Groups, 1) != 1)
+      if (node.integer(Key::Groups) != 1)
         return no_kernel(scope.graph, node,
                          "the runtime cannot run a grouped transposed convolution in channels-last order");
       Ints perm{static_cast<int64_t>(rank) - 1, 0};

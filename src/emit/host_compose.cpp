@@ -155,7 +155,7 @@ void emit_attention(HostCall& call) {
   const Shape& q_shape = b.tensor(q).shape;
   int64_t rows = q_shape[q_shape.size() - 2];
   int64_t columns = b.tensor(k).shape[b.tensor(k).shape.size() - 2];
-  double scale = call.node.real(Key::Scale, 1.0 / std::sqrt(static_cast<double>(q_shape.back())));
+  double scale = call.node.real(Key::Scale);
   int keys = b.permute(k, swap_last_two(b.tensor(k).shape.size()));
   Shape scores_shape = b.tensor(call.out).shape;
   scores_shape.back() = columns;

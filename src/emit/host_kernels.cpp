@@ -9,8 +9,8 @@ Error no_kernel(const Graph& graph, const Node& node, std::string_view why) {
   const Loc* loc = graph.loc(node.loc);
   std::string where = loc ? to_text(*loc) : "";
   std::string subject(name_of(node.op));
-  if (node.op == Op::Opaque) subject = node.text(Key::Target, "an unknown operator");
-  if (node.op == Op::Unary) subject = node.text(Key::Fn, "unary");
+  if (node.op == Op::Opaque) subject = node.text(Key::Target);
+  if (node.op == Op::Unary) subject = node.text(Key::Fn);
   return error("{}{}: {} (node {}) stays on the host, but {}.", where, where.empty() ? "error" : ": error", subject,
                node.name, why);
 }
@@ -178,7 +178,7 @@ Result<void> emit_host_op(HostCall& call) {
     case Op::All: all_of(call); return {};
     case Op::Var:
       b.kernel("aten::var.correction_out",
-               {in[0], b.integers(node.ints(Key::Axes)), b.real(node.real(Key::Correction, 1.0)),
+               {in[0], b.integers(node.ints(Key::Axes)), b.real(node.real(Key::Correction)),
                 b.boolean(node.flag(Key::Keepdim))},
                {out});
       return {};
@@ -203,7 +203,7 @@ Result<void> emit_host_op(HostCall& call) {
     case Op::Slice:
       b.kernel("aten::slice_copy.Tensor_out",
                {in[0], b.integer(node.integer(Key::Axis)), b.integer(node.integer(Key::Start)),
-                b.integer(node.integer(Key::End)), b.integer(node.integer(Key::Step, 1))},
+                b.integer(node.integer(Key::End)), b.integer(node.integer(Key::Step))},
                {out});
       return {};
     case Op::Expand:

@@ -74,7 +74,7 @@ Result<void> emit_conv(HostCall& call) {
   b.kernel("aten::convolution.out",
            {x, call.in[1], b.or_null(call.input(2)), b.integers(or_ones(node, Key::Stride, window.dims)),
             b.integers(window.before), b.integers(or_ones(node, Key::Dilation, window.dims)), b.boolean(false),
-            b.integers(Ints(window.dims, 0)), b.integer(node.integer(Key::Groups, 1))},
+            b.integers(Ints(window.dims, 0)), b.integer(node.integer(Key::Groups))},
            {call.out});
   return {};
 }
@@ -100,7 +100,7 @@ Result<void> emit_conv_transpose(HostCall& call) {
   b.kernel("aten::convolution.out",
            {call.in[0], call.in[1], b.or_null(call.input(2)), b.integers(stride),
             b.integers(even ? window.before : Ints(window.dims, 0)), b.integers(dilation), b.boolean(true),
-            b.integers(extra), b.integer(node.integer(Key::Groups, 1))},
+            b.integers(extra), b.integer(node.integer(Key::Groups))},
            {result});
   for (size_t d = 0; !even && d < window.dims; ++d) {
     Shape cut = b.tensor(result).shape;
@@ -166,8 +166,8 @@ Result<void> emit_max_pool(HostCall& call) {
 
 Result<void> emit_avg_pool(HostCall& call) {
   PlanBuilder& b = call.b;
-  bool include = call.node.flag(Key::CountIncludePad, true);
-  int64_t divisor = call.node.integer(Key::Divisor, 0);
+  bool include = call.node.flag(Key::CountIncludePad);
+  int64_t divisor = call.node.integer(Key::Divisor);
   TRY_ASSIGN(Pool pool, pool_of(call, 0.0, include || divisor != 0));
   b.kernel("aten::avg_pool2d.out",
            {pool.x, b.integers(pool.kernel), b.integers(pool.stride), b.integers(pool.padding),
@@ -235,7 +235,7 @@ Result<void> emit_adaptive_pool(HostCall& call) {
 Result<void> emit_resize(HostCall& call) {
   PlanBuilder& b = call.b;
   const Node& node = call.node;
-  Doubles scales = node.has(Key::Scales) ? node.doubles(Key::Scales) : Doubles{};
+  const Doubles& scales = node.doubles(Key::Scales);
   bool by_scale = scales.size() == 2 && scales[0] > 0 && scales[1] > 0;
   // The kernel takes either the size or the factors, and derives one from the other.
   const Shape& out = b.tensor(call.out).shape;
@@ -285,11 +285,11 @@ Result<void> emit_pad(HostCall& call) {
   const Node& node = call.node;
   const Ints& pairs = node.ints(Key::Padding);
   size_t rank = call.x().shape.size();
-  std::string_view mode = node.text(Key::Mode, "constant");
+  std::string_view mode = node.text(Key::Mode);
   if (mode == "constant") {
     Ints pads;
     for (size_t d = rank; d-- > 0;) pads.insert(pads.end(), {pairs[2 * d], pairs[2 * d + 1]});
-    double value = node.real(Key::Value, 0.0);
+    double value = node.real(Key::Value);
     const Type& type = call.graph.type(node.inputs[0]);
     if (type.quantized()) {  // a real value, among codes
       const Quant& quant = *type.quant;

@@ -10,13 +10,13 @@ namespace swoop {
 namespace {
 
 constexpr std::array<std::string_view, kOpCount> kOpNames = {
-#define OP(name, text) text,
+#define OP(name, text, ...) text,
 #include "ir/ops.def"
 #undef OP
 };
 
 constexpr std::string_view kKeyNames[] = {
-#define KEY(name, text) text,
+#define KEY(name, text, type) text,
 #include "ir/keys.def"
 #undef KEY
 };
@@ -52,6 +52,27 @@ std::optional<Key> key_from(std::string_view name) {
   return std::nullopt;
 }
 
+std::span<const Key> attributes_of(Op op) {
+  using enum Key;
+  static const std::vector<Key> kAttributes[] = {
+#define OP(name, text, ...) {__VA_ARGS__},
+#include "ir/ops.def"
+#undef OP
+  };
+  return kAttributes[static_cast<size_t>(op)];
+}
+
+bool has_type_of(Key key, const Attr& attr) {
+  switch (key) {
+#define KEY(name, text, type) \
+  case Key::name:             \
+    return std::holds_alternative<type>(attr);
+#include "ir/keys.def"
+#undef KEY
+  }
+  return false;
+}
+
 Attrs::Attrs(std::initializer_list<std::pair<Key, Attr>> list) {
   for (const auto& [key, value] : list) set(key, value);
 }
@@ -74,9 +95,9 @@ const Attr* Attrs::find(Key key) const {
   return nullptr;
 }
 
-bool Node::flag(Key key, bool fallback) const {
+bool Node::flag(Key key) const {
   const bool* value = get_if<bool>(*this, key);
-  return value ? *value : fallback;
+  return value && *value;
 }
 int64_t Node::integer(Key key) const { return get<int64_t>(*this, key); }
 int64_t Node::integer(Key key, int64_t fallback) const {

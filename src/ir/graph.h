@@ -21,12 +21,12 @@
 namespace swoop {
 
 enum class Op : uint8_t {
-#define OP(name, text) name,
+#define OP(name, ...) name,
 #include "ir/ops.def"
 #undef OP
 };
 constexpr int kOpCount = 0
-#define OP(name, text) +1
+#define OP(name, ...) +1
 #include "ir/ops.def"
 #undef OP
     ;
@@ -34,17 +34,21 @@ std::string_view name_of(Op op);
 std::optional<Op> op_from(std::string_view name);
 
 enum class Key : uint8_t {
-#define KEY(name, text) name,
+#define KEY(name, ...) name,
 #include "ir/keys.def"
 #undef KEY
 };
 std::string_view name_of(Key key);
 std::optional<Key> key_from(std::string_view name);
 
+std::span<const Key> attributes_of(Op op);  // that a node of this operator has
+
 using Ints = std::vector<int64_t>;
 using Doubles = std::vector<double>;
 using Strings = std::vector<std::string>;
 using Attr = std::variant<bool, int64_t, double, std::string, DType, Ints, Doubles, Strings>;
+
+bool has_type_of(Key key, const Attr& attr);
 
 // A node's attributes, sorted by key.
 class Attrs {
@@ -125,8 +129,9 @@ struct Node {
   bool alive = true;
 
   bool has(Key key) const { return attrs.find(key) != nullptr; }
-  // Typed access; CHECKs that the attribute is there, or gives the fallback where one is offered.
-  bool flag(Key key, bool fallback = false) const;
+  // Typed access; CHECKs that the attribute is there. Of optional ones, the fallback says what absence means; an absent
+  // flag is false.
+  bool flag(Key key) const;
   int64_t integer(Key key) const;
   int64_t integer(Key key, int64_t fallback) const;
   double real(Key key) const;

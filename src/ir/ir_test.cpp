@@ -99,5 +99,23 @@ TEST(Verify, sees_bad_quantization) {
   EXPECT_EQ(verify(graph), "%x has a scale that is not a positive number");
 }
 
+TEST(Verify, a_node_has_the_attributes_of_its_operator_in_their_types) {
+  Graph graph;
+  ValueId x = graph.add_input({DType::F32, {2, 3}, {}}, "x");
+  Node& node = graph.add_node(Op::Transpose, {x}, {{DType::F32, {3, 2}, {}}}, {}, kNone, "t");
+  graph.add_output(node.outputs[0]);
+  EXPECT_EQ(verify(graph), "%t (transpose) lacks attribute perm");
+  node.attrs.set(Key::Perm, int64_t{1});
+  EXPECT_EQ(verify(graph), "%t (transpose) has attribute perm of another type");
+  node.attrs.set(Key::Perm, Ints{1, 0});
+  EXPECT_EQ(verify(graph), std::nullopt);
+}
+
+TEST(Text, a_whole_number_is_a_real_where_the_attribute_is_one) {
+  Result<Graph> graph = parse("graph \"g\" (%x: f32[2])\n  %y = clamp %x max=6 min=-1 : f32[2]\n  return %y\n");
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(graph->node(graph->first()).real(Key::Max), 6.0);
+}
+
 }  // namespace
 }  // namespace swoop

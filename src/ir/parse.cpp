@@ -239,6 +239,13 @@ class Parser {
     return data;
   }
 
+  // A number without a fraction is one of either kind: the key says which.
+  Attr attr(Key key) {
+    Attr value = attr();
+    const int64_t* whole = std::get_if<int64_t>(&value);
+    return whole && has_type_of(key, 0.0) ? Attr(static_cast<double>(*whole)) : value;
+  }
+
   Attr attr() {
     char c = peek();
     if (c == '"') return string();
@@ -348,7 +355,7 @@ class Parser {
       std::optional<Key> key = key_from(key_name);
       if (!key) return fail(fmt::format("'{}' is not an attribute", key_name));
       expect('=');
-      attrs.set(*key, attr());
+      attrs.set(*key, attr(*key));
     }
     expect(':');
     std::vector<Type> types;

@@ -84,6 +84,12 @@ class Verifier {
     if (!node.alive) return fail(node.name, "is erased but still in the order");
     for (size_t i = 0; i < node.inputs.size() && fault_.empty(); ++i)
       if (node.inputs[i] != kNone) use(node.inputs[i], {node.id, static_cast<uint32_t>(i)}, names, node.name);
+    for (Key key : attributes_of(node.op))
+      if (!node.has(key))
+        return fail(node.name, fmt::format("({}) lacks attribute {}", name_of(node.op), name_of(key)));
+    for (const auto& [key, attr] : node.attrs)
+      if (!has_type_of(key, attr))
+        return fail(node.name, fmt::format("({}) has attribute {} of another type", name_of(node.op), name_of(key)));
     for (ValueId output : node.outputs) define(output, names);
     for (const auto& body : node.bodies)
       if (std::optional<std::string> fault = verify(*body)) return fail(node.name, "has a faulty body: " + *fault);

@@ -112,7 +112,7 @@ bool expand_attention(Rewriter& rw, const Node& n) {
       for (int64_t j = i + 1; j < columns; ++j) (*hidden)[static_cast<size_t>(i * columns + j)] = -INFINITY;
     hidden_shape = {rows, columns};
   }
-  double scale = n.real(Key::Scale, 1.0);
+  double scale = n.real(Key::Scale);
   Range range = score_range(rw, n, scale);
   // A masked score is kNothing below the lowest one.
   double most = std::max(range.max, -(range.min - (hidden ? kNothing : 0)));

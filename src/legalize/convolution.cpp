@@ -69,7 +69,7 @@ bool fold_dilated_time(Rewriter& rw, const Node& n) {
   ValueId x = fit_axis(rw, to_last(rw, n.inputs[0]), 2, data * d);
   x = reshape(rw, x, {1, data, d, in[1]});
   std::swap(kernel->height, kernel->width);  // the order of the codes stays
-  Placement place{{1, 1}, {top, bottom, 0, 0}, n.integer(Key::Groups, 1)};
+  Placement place{{1, 1}, {top, bottom, 0, 0}, n.integer(Key::Groups)};
   ValueId y = conv_last(rw, x, weights(rw, *kernel, rw.value(n.inputs[1]).name), n.inputs[2], place, out, &n);
   y = fit_axis(rw, reshape(rw, y, {1, 1, rows * d, out.shape[1]}), 2, out.shape[3]);
   rw.replace(n, to_first(rw, y));
@@ -137,7 +137,7 @@ ValueId fold_planes(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide)
 // conv with a stride above 3  ->  space to depth, then a conv with stride 1. 4x4 stride 4, 3 -> 64 channels: 75 -> 2.0;
 // 16x16 stride 16, 3 -> 192: 1033 -> 10.3.
 bool fold_stride(Rewriter& rw, const Node& n) {
-  if (!plain_conv(rw, n) || n.integer(Key::Groups, 1) != 1) return false;
+  if (!plain_conv(rw, n) || n.integer(Key::Groups) != 1) return false;
   const Ints& stride = n.ints(Key::Stride);
   const NpuFacts& facts = facts_of(rw);
   bool high = stride[0] > facts.max_stride, broad = stride[1] > facts.max_stride;
@@ -172,7 +172,7 @@ bool fold_stride(Rewriter& rw, const Node& n) {
 
 // depthwise conv with a stride above 3  ->  the same with stride 1, then every s-th result
 bool step_depthwise(Rewriter& rw, const Node& n) {
-  int64_t groups = n.integer(Key::Groups, 1);
+  int64_t groups = n.integer(Key::Groups);
   if (!plain_conv(rw, n) || groups == 1 || groups != rw.type(n.inputs[0]).shape[1]) return false;
   const Shape& weight = rw.type(n.inputs[1]).shape;
   return step_window(rw, n, {weight[2], weight[3]});
@@ -181,7 +181,7 @@ bool step_depthwise(Rewriter& rw, const Node& n) {
 // depthwise conv with several results per channel, few channels  ->  an ordinary conv with zeros. (With many, regor's
 // own way through transposes is cheaper.)
 bool densify_depthwise(Rewriter& rw, const Node& n) {
-  int64_t groups = n.integer(Key::Groups, 1);
+  int64_t groups = n.integer(Key::Groups);
   if (!plain_conv(rw, n) || groups == 1 || groups != rw.type(n.inputs[0]).shape[1]) return false;
   const Type out = rw.type(n.outputs[0]);
   constexpr int64_t kFewChannels = 32;

@@ -104,6 +104,18 @@ ValueId conv_last(Rewriter& rw, ValueId x, ValueId weights, ValueId bias, const 
   return rw.make(Op::Conv, {x, weights, bias}, std::move(attrs), std::move(out));
 }
 
+ValueId plain_pool(Rewriter& rw, Op pool, ValueId x, Ints kernel, Ints stride, Type out) {
+  const size_t dims = kernel.size();
+  Attrs attrs{{Key::Kernel, std::move(kernel)}, {Key::Stride, std::move(stride)}, {Key::Padding, Ints(2 * dims, 0)}};
+  if (pool == Op::AvgPool) {
+    attrs.set(Key::CountIncludePad, false);
+    attrs.set(Key::Divisor, int64_t{0});
+  } else {
+    attrs.set(Key::Dilation, Ints(dims, 1));
+  }
+  return rw.make(pool, {x}, std::move(attrs), std::move(out));
+}
+
 ValueId ones(Rewriter& rw, int64_t channels, int64_t height, int64_t width, double divisor) {
   Type type = quantized(DType::I8, {channels, height, width, 1}, 1.0 / divisor, 0);
   return codes(rw, type, std::vector<int64_t>(static_cast<size_t>(channels * height * width), 1), "ones");

@@ -43,6 +43,9 @@ struct Placement {
 ValueId conv_last(Rewriter& rw, ValueId x, ValueId weights, ValueId bias, const Placement& place, Type out,
                   const Node* clamp_from = nullptr);
 
+// A pool (Op::AvgPool or Op::MaxPool) without padding or dilation, channels first.
+ValueId plain_pool(Rewriter& rw, Op pool, ValueId x, Ints kernel, Ints stride, Type out);
+
 // Ones for every channel, [C,H,W,1], standing for 1 / divisor: what a depthwise convolution sums with.
 ValueId ones(Rewriter& rw, int64_t channels, int64_t height, int64_t width, double divisor);
 

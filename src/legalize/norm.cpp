@@ -157,7 +157,7 @@ bool expand_row_norm(Rewriter& rw, const Node& n) {
   const Shape shape = out.shape;
   int64_t length = element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(n.integer(Key::Axis)), shape.end()));
   Range range = variance_range(n, rw.type(n.inputs[0]));
-  double eps = n.real(Key::Eps, 1.1920928955078125e-07);  // PyTorch's rms_norm without eps: the smallest step of f32
+  double eps = n.real(Key::Eps);
 
   // Where the last dim is the row, the shape stays: a reshape of what several ops read may be a copy.
   bool plain = length == shape.back();
@@ -220,7 +220,7 @@ bool expand_variance(Rewriter& rw, const Node& n) {
     perm.push_back(axis);
     length *= shape[static_cast<size_t>(axis)];
   }
-  double divisor = static_cast<double>(length) - n.real(Key::Correction, 1.0);
+  double divisor = static_cast<double>(length) - n.real(Key::Correction);
   if (divisor <= 0) return false;  // not a number, as PyTorch has it
   ValueId x = reshape(rw, transpose(rw, n.inputs[0], perm), rows_shape(rw, element_count(shape) / length, length));
   bool narrow = rw.type(x).dtype == DType::I8;

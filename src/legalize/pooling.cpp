@@ -23,12 +23,12 @@ bool all_zero(const Ints& list) {
 bool average_by_conv(Rewriter& rw, const Node& n) {
   if (!is_pool(rw, n)) return false;
   const Ints kernel = n.ints(Key::Kernel), stride = n.ints(Key::Stride), padding = n.ints(Key::Padding);
-  int64_t divisor = n.integer(Key::Divisor, 0);
+  int64_t divisor = n.integer(Key::Divisor);
   if (divisor == 0)
     divisor = kernel[0] * kernel[1];
-  else if (n.integer(Key::Divisor, 0) < 0)
+  else if (n.integer(Key::Divisor) < 0)
     return false;
-  if (!all_zero(padding) && !n.flag(Key::CountIncludePad) && n.integer(Key::Divisor, 0) == 0) return false;
+  if (!all_zero(padding) && !n.flag(Key::CountIncludePad) && n.integer(Key::Divisor) == 0) return false;
   const NpuFacts& facts = facts_of(rw);
   if (std::max(stride[0], stride[1]) > facts.max_stride || kernel[0] > facts.max_conv_height ||
       kernel[1] > facts.max_conv_area)
@@ -56,7 +56,7 @@ bool average_by_conv(Rewriter& rw, const Node& n) {
 
 // avg_pool over the whole plane  ->  mean over it (a sum, see reduction.cpp)
 bool whole_plane_to_mean(Rewriter& rw, const Node& n) {
-  if (!is_pool(rw, n) || n.integer(Key::Divisor, 0) != 0 || !all_zero(n.ints(Key::Padding))) return false;
+  if (!is_pool(rw, n) || n.integer(Key::Divisor) != 0 || !all_zero(n.ints(Key::Padding))) return false;
   const Shape& in = rw.type(n.inputs[0]).shape;
   if (n.ints(Key::Kernel) != Ints{in[2], in[3]}) return false;
   Attrs attrs{{Key::Axes, Ints{2, 3}}, {Key::Keepdim, true}};
@@ -68,8 +68,7 @@ bool whole_plane_to_mean(Rewriter& rw, const Node& n) {
 
 // avg_pool that leaves its padding out of the count, into another scale  ->  sum, times 1 / count at each position
 bool average_with_counts(Rewriter& rw, const Node& n) {
-  if (!is_pool(rw, n) || n.flag(Key::CountIncludePad) || n.integer(Key::Divisor, 0) != 0 ||
-      all_zero(n.ints(Key::Padding)))
+  if (!is_pool(rw, n) || n.flag(Key::CountIncludePad) || n.integer(Key::Divisor) != 0 || all_zero(n.ints(Key::Padding)))
     return false;
   const Type out = rw.type(n.outputs[0]);
   const Ints kernel = n.ints(Key::Kernel), stride = n.ints(Key::Stride), padding = n.ints(Key::Padding);
@@ -119,7 +118,7 @@ ValueId pool_row(Rewriter& rw, Op op, ValueId x, Type type, const Node* clamp_fr
 // pool with kernel = stride > 3, no padding  ->  two views in which each window is a row: no stride is left. (As it is,
 // U55 takes one op per position, or none: stride 8 is refused.)
 bool tile_pool(Rewriter& rw, const Node& n) {
-  if (!is_pool(rw, n) || n.integer(Key::Divisor, 0) != 0 || !all_zero(n.ints(Key::Padding))) return false;
+  if (!is_pool(rw, n) || n.integer(Key::Divisor) != 0 || !all_zero(n.ints(Key::Padding))) return false;
   const Ints kernel = n.ints(Key::Kernel), stride = n.ints(Key::Stride);
   if (kernel != stride || std::max(stride[0], stride[1]) <= facts_of(rw).max_stride ||
       (n.has(Key::Dilation) && n.ints(Key::Dilation) != Ints{1, 1}))
@@ -207,10 +206,8 @@ bool window_by_window(Rewriter& rw, const Node& n) {
       int64_t first = o * from / to, last = ((o + 1) * from + to - 1) / to;
       Ints kernel = {1, 1};
       kernel[i] = last - first;
-      Attrs attrs{{Key::Kernel, kernel}, {Key::Stride, Ints{1, 1}}, {Key::Padding, Ints(4, 0)}};
-      if (!average) attrs.set(Key::Dilation, Ints{1, 1});
-      parts.push_back(rw.make(average ? Op::AvgPool : Op::MaxPool,
-                              {slice(rw, x, static_cast<int64_t>(2 + i), first, last)}, attrs, type));
+      ValueId window = slice(rw, x, static_cast<int64_t>(2 + i), first, last);
+      parts.push_back(plain_pool(rw, average ? Op::AvgPool : Op::MaxPool, window, kernel, {1, 1}, type));
     }
     x = concat(rw, parts, static_cast<int64_t>(2 + i));
   }

@@ -12,7 +12,7 @@ constexpr int64_t kMaxPieces = 512;  // of one concat; more cost too much
 
 // pad(x, reflect | replicate | circular)  ->  slices of x beside x, axis by axis
 bool pad_with_slices(Rewriter& rw, const Node& n) {
-  std::string mode(n.text(Key::Mode, "constant"));
+  std::string mode(n.text(Key::Mode));
   if (mode == "constant" || !on_integers(rw.graph(), n)) return false;
   const Ints padding = n.ints(Key::Padding);
   int64_t pieces = 0;
@@ -68,7 +68,7 @@ bool is_resize(Rewriter& rw, const Node& n, std::string_view mode) {
 
 // Which input position nearest reads for each output, as PyTorch computes it.
 std::vector<int64_t> nearest_positions(const Node& n, size_t i, int64_t in, int64_t out) {
-  double scale = n.has(Key::Scales) && n.doubles(Key::Scales).size() > i ? n.doubles(Key::Scales)[i] : 0.0;
+  double scale = n.doubles(Key::Scales)[i];
   float ratio = scale > 0 ? static_cast<float>(1.0 / scale) : static_cast<float>(in) / static_cast<float>(out);
   std::vector<int64_t> positions;
   for (int64_t o = 0; o < out; ++o)
@@ -83,7 +83,6 @@ bool repeat_nearest(Rewriter& rw, const Node& n) {
   const Shape in = rw.type(n.inputs[0]).shape;
   bool whole = out.shape[2] % in[2] == 0 && out.shape[3] % in[3] == 0;
   if (whole && supports(rw.graph(), n, target_of(rw)).ok) return false;
-  if (!whole && facts_of(rw).has_resize && !n.has(Key::Scales)) return false;
   if (!whole && out.shape[2] + out.shape[3] > kMaxPieces) return false;
   ValueId x = to_last(rw, n.inputs[0]);
   for (size_t i = 2; i-- > 0;) {  // the width first: fewer bytes are repeated along the height
@@ -120,7 +119,7 @@ bool bilinear_by_phases(Rewriter& rw, const Node& n) {
   if (out.shape[2] % in[2] != 0 || out.shape[3] % in[3] != 0) return false;
   std::array<int64_t, 2> factor = {out.shape[2] / in[2], out.shape[3] / in[3]};
   for (size_t i = 0; i < 2; ++i) {
-    double scale = n.has(Key::Scales) && n.doubles(Key::Scales).size() > i ? n.doubles(Key::Scales)[i] : 0.0;
+    double scale = n.doubles(Key::Scales)[i];
     if (scale > 0 && scale != static_cast<double>(factor[i])) return false;
   }
   if ((2 * factor[0] - 1) * (2 * factor[1] - 1) > 127) return false;
@@ -132,7 +131,7 @@ bool bilinear_by_phases(Rewriter& rw, const Node& n) {
     return list;
   };
   int64_t channels = in[1];
-  Attrs edge{{Key::Padding, Ints{0, 0, 1, 1, 1, 1, 0, 0}}, {Key::Mode, std::string("replicate")}};
+  Attrs edge{{Key::Padding, Ints{0, 0, 1, 1, 1, 1, 0, 0}}, {Key::Mode, std::string("replicate")}, {Key::Value, 0.0}};
   ValueId x = rw.make(Op::Pad, {to_last(rw, n.inputs[0])}, edge);
   Type weight = quantized(DType::I8, {channels, 3, 3, 1}, 1.0 / static_cast<double>(4 * factor[0] * factor[1]), 0);
   std::vector<ValueId> rows;

@@ -51,7 +51,7 @@ ValueId cut(Rewriter& rw, ValueId x, int64_t axis, std::pair<int64_t, int64_t>& 
 
 // conv_transpose(x)  ->  a conv per phase of the height, concat along the width, reshape
 bool split_phases(Rewriter& rw, const Node& n) {
-  if (rw.type(n.inputs[0]).rank() != 4 || !on_integers(rw.graph(), n) || n.integer(Key::Groups, 1) != 1) return false;
+  if (rw.type(n.inputs[0]).rank() != 4 || !on_integers(rw.graph(), n) || n.integer(Key::Groups) != 1) return false;
   std::optional<Kernel> kernel = kernel_of(rw, n);
   if (!kernel) return false;
   const Type out = rw.type(n.outputs[0]);
@@ -102,7 +102,7 @@ ValueId part_of(Rewriter& rw, ValueId x, int64_t axis, int64_t start, int64_t en
 
 // conv_transpose with groups  ->  slices, one each, concat
 bool split_transposed_groups(Rewriter& rw, const Node& n) {
-  int64_t groups = n.integer(Key::Groups, 1);
+  int64_t groups = n.integer(Key::Groups);
   if (groups == 1 || !on_integers(rw.graph(), n) || n.flag(Key::ChannelsLast)) return false;
   const Type out = rw.type(n.outputs[0]);
   const Type weight = rw.type(n.inputs[1]);

@@ -78,7 +78,7 @@ std::string rank_fits(const Query& q) {
 
 std::string has_form(const Query& q) {
   if (has_npu_form(q.node.op, q.target.family)) return "";
-  return fmt::format("{}", q.node.op == Op::Opaque ? q.node.text(Key::Target, "opaque") : name_of(q.node.op));
+  return fmt::format("{}", q.node.op == Op::Opaque ? std::string_view(q.node.text(Key::Target)) : name_of(q.node.op));
 }
 
 std::string no_booleans(const Query& q) {
@@ -151,7 +151,7 @@ std::string transpose_conv_dilation(const Query& q) {
   const Ints& dilation = q.node.ints(Key::Dilation);
   bool plain = std::all_of(dilation.begin(), dilation.end(), [](int64_t d) { return d == 1; });
   if (!plain) return "dilation above 1";
-  return q.node.integer(Key::Groups, 1) != 1 ? "more than one group" : "";
+  return q.node.integer(Key::Groups) != 1 ? "more than one group" : "";
 }
 
 std::string resize_is_power_of_two(const Query& q) {

@@ -101,7 +101,7 @@ Result<tosa::TensorId> Lowering::conv(const Node& n) {
   Id bias = bias_of(n, scales, channels);
   auto x_zp = static_cast<int32_t>(x.zero_point());
   auto w_zp = static_cast<int32_t>(weight.type.quant->zero_point[0]);
-  int64_t groups = n.integer(Key::Groups, 1);
+  int64_t groups = n.integer(Key::Groups);
   const Shape& w = weight.type.shape;
   tosa::DType dtype = weight_dtype(weight.type);
 

@@ -63,11 +63,11 @@ Result<tosa::TensorId> Lowering::movement(const Node& n) {
     return b.concat(parts, static_cast<int32_t>(n.integer(Key::Axis)));
   }
   if (n.op == Op::Pad) {
-    if (n.text(Key::Mode, "constant") != "constant") return cannot(n, "its mode is not constant");
-    int64_t value = static_cast<int64_t>(n.real(Key::Value, 0.0));
+    if (n.text(Key::Mode) != "constant") return cannot(n, "its mode is not constant");
+    int64_t value = static_cast<int64_t>(n.real(Key::Value));
     if (from.quantized())
-      value = quantize_value(static_cast<float>(n.real(Key::Value, 0.0)), from.scale(), from.zero_point(),
-                             from.quant->qmin, from.quant->qmax);
+      value = quantize_value(static_cast<float>(n.real(Key::Value)), from.scale(), from.zero_point(), from.quant->qmin,
+                             from.quant->qmax);
     return b.pad(x, narrow_ints(n.ints(Key::Padding)), value);
   }
   if (n.op == Op::Gather) {

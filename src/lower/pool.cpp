@@ -9,7 +9,7 @@ Result<tosa::TensorId> Lowering::pool(const Node& n) {
   const Type& from = in(n, 0);
   const Type& to = out(n);
   if (!n.flag(Key::ChannelsLast)) return cannot(n, "its channels are not last");
-  if (n.op == Op::AvgPool && (n.flag(Key::CountIncludePad) || n.integer(Key::Divisor, 0) != 0))
+  if (n.op == Op::AvgPool && (n.flag(Key::CountIncludePad) || n.integer(Key::Divisor) != 0))
     return cannot(n, "it counts its padding");
   if (n.flag(Key::CeilMode)) return cannot(n, "its size is rounded up");
   const Ints& kernel = n.ints(Key::Kernel);

@@ -34,9 +34,11 @@ TEST(Infer, every_operator_has_one_row) {
 }
 
 TEST(Infer, policy_same_as_input_carries_quantization) {
-  EXPECT_EQ(inferred("%x: i8[1,2,4,4] q(0.5, 3)", R"(max_pool %x kernel=[2,2] stride=[2,2] padding=[0,0,0,0])"),
+  EXPECT_EQ(inferred("%x: i8[1,2,4,4] q(0.5, 3)",
+                     R"(max_pool %x kernel=[2,2] stride=[2,2] padding=[0,0,0,0] dilation=[1,1])"),
             "i8[1,2,2,2] q(0.5, 3)");
-  EXPECT_EQ(inferred("%x: i8[1,2,4,4] q(0.5, 3)", R"(resize %x size=[8,8] mode="nearest")"), "i8[1,2,8,8] q(0.5, 3)");
+  EXPECT_EQ(inferred("%x: i8[1,2,4,4] q(0.5, 3)", R"(resize %x size=[8,8] mode="nearest" scales=d[0.0,0.0])"),
+            "i8[1,2,8,8] q(0.5, 3)");
   EXPECT_EQ(inferred("%x: i8[4,4] q(0.5, 3)", "amax %x axes=[0] keepdim=true"), "i8[1,4] q(0.5, 3)");
   for (int i = 0; i < kOpCount; ++i) {
     const OpInfo& row = info(static_cast<Op>(i));
@@ -81,7 +83,8 @@ TEST(Infer, convolutions) {
          {"%x: f32[1,4,5], %w: f32[4,2,3]",
           "conv_transpose %x, %w stride=[2] padding=[1,1] output_padding=[1] dilation=[1] groups=2", "f32[1,4,10]"},
          {"%x: f32[1,5,4], %w: f32[4,3,2]",
-          "conv_transpose %x, %w channels_last=true stride=[2] padding=[1,1] dilation=[1] groups=2", "f32[1,9,4]"},
+          "conv_transpose %x, %w channels_last=true stride=[2] padding=[1,1] dilation=[1] groups=2 output_padding=[0]",
+          "f32[1,9,4]"},
          {"%x: f32[1,4,5], %w: f32[4,2,3]",
           "conv_transpose %x, %w stride=[2] padding=[1,1] output_padding=[2] dilation=[1] groups=2",
           "conv_transpose has output_padding [2], which must be smaller than stride [2] or dilation [1]"},
@@ -92,18 +95,22 @@ TEST(Infer, convolutions) {
 }
 
 TEST(Infer, pools_and_resize) {
-  check({{"%x: f32[1,2,5,5]", "avg_pool %x kernel=[2,2] stride=[2,2] padding=[0,0,0,0] ceil_mode=true", "f32[1,2,3,3]"},
-         {"%x: f32[1,5,5,2]", "avg_pool %x kernel=[2,2] stride=[2,2] padding=[0,0,0,0] channels_last=true",
+  check({{"%x: f32[1,2,5,5]",
+          "avg_pool %x kernel=[2,2] stride=[2,2] padding=[0,0,0,0] ceil_mode=true count_include_pad=true divisor=0",
+          "f32[1,2,3,3]"},
+         {"%x: f32[1,5,5,2]",
+          "avg_pool %x kernel=[2,2] stride=[2,2] padding=[0,0,0,0] channels_last=true count_include_pad=true divisor=0",
           "f32[1,2,2,2]"},
          // a window that would start in the right padding is left out
-         {"%x: f32[1,1,3,3]", "max_pool %x kernel=[2,2] stride=[2,2] padding=[1,1,1,1] ceil_mode=true", "f32[1,1,2,2]"},
-         {"%x: f32[1,1,3,3]", "max_pool %x kernel=[2,2] stride=[2,2] padding=[2,2,0,0]",
+         {"%x: f32[1,1,3,3]", "max_pool %x kernel=[2,2] stride=[2,2] padding=[1,1,1,1] ceil_mode=true dilation=[1,1]",
+          "f32[1,1,2,2]"},
+         {"%x: f32[1,1,3,3]", "max_pool %x kernel=[2,2] stride=[2,2] padding=[2,2,0,0] dilation=[1,1]",
           "max_pool with kernel [2,2] has padding as large as its window: some windows would see nothing"},
          {"%x: f32[1,1,3,3]", "adaptive_avg_pool %x size=[2]", "adaptive_avg_pool needs 2 values in size, and has [2]"},
          {"%x: f32[1,1,3,3]", "adaptive_avg_pool %x size=[2,0]",
           "adaptive_avg_pool of [1,1,3,3] to size [2,0]: sizes must be at least 1"},
-         {"%x: f32[1,1,3,3]", "resize %x size=[6,6] mode=\"bicubic\"", "resize has no mode bicubic"},
-         {"%x: i64[1,1,3,3]", "resize %x size=[6,6] mode=\"bilinear\"",
+         {"%x: f32[1,1,3,3]", "resize %x size=[6,6] mode=\"bicubic\" scales=d[0.0,0.0]", "resize has no mode bicubic"},
+         {"%x: i64[1,1,3,3]", "resize %x size=[6,6] mode=\"bilinear\" scales=d[0.0,0.0]",
           "bilinear resize works on floats, not on i64[1,1,3,3]"}});
 }
 
@@ -167,9 +174,10 @@ TEST(Infer, movement_takes_the_channel_axis_along) {
         "i8[3,3] q(axis=0, [0.5,0.25,2], [0,0,0])"},
        {"%x: i8[2,3] q(axis=1, [0.5,0.25,1.0], [0,0,0]), %i: i64[4,5]", "gather %x, %i axis=0",
         "i8[4,5,3] q(axis=2, [0.5,0.25,1], [0,0,0])"},
-       {"%x: i8[2,3] q(axis=0, [0.5,0.25], [0,0])", "pad %x padding=[0,0,1,1] value=0.0",
+       {"%x: i8[2,3] q(axis=0, [0.5,0.25], [0,0])", "pad %x padding=[0,0,1,1] value=0.0 mode=\"constant\"",
         "i8[2,5] q(axis=0, [0.5,0.25], [0,0])"},
-       {"%x: i8[2,3] q(axis=0, [0.5,0.25], [0,0])", "pad %x padding=[1,0,0,0] value=0.0", "f32[3,3]"}});
+       {"%x: i8[2,3] q(axis=0, [0.5,0.25], [0,0])", "pad %x padding=[1,0,0,0] value=0.0 mode=\"constant\"",
+        "f32[3,3]"}});
 }
 
 TEST(Infer, movement_refuses) {
@@ -179,7 +187,7 @@ TEST(Infer, movement_refuses) {
           "concat over axis 1 of [2,3] and [3,3]: the other sizes must agree"},
          {"%x: f32[2,3]", "slice %x axis=1 start=2 end=4 step=1", "slice 2:4:1 of a dim of size 3"},
          {"%x: f32[2,3]", "slice %x axis=1 start=0 end=3 step=0", "slice 0:3:0 of a dim of size 3"},
-         {"%x: f32[2,3]", "pad %x padding=[0,0,3,0] mode=\"reflect\"",
+         {"%x: f32[2,3]", "pad %x padding=[0,0,3,0] mode=\"reflect\" value=0.0",
           "pad with mode reflect cannot add 3 and 0 to a dim of size 3"},
          {"%x: f32[2,3]", "expand %x shape=[2,6]", "expand of [2,3] to [2,6]: only sizes of 1 repeat"},
          {"%x: f32[2,3], %i: f32[2]", "gather %x, %i axis=0", "gather needs integer indices, not f32[2]"},
@@ -195,9 +203,9 @@ TEST(Infer, absurd_sizes_are_refused_without_overflow) {
   };
   for (const char* node :
        {"reshape %x shape=[HUGE,HUGE,HUGE]", "expand %x shape=[HUGE,HUGE,HUGE,HUGE]",
-        "repeat %x multiples=[HUGE,HUGE,1,1]", "pad %x padding=[HUGE,HUGE,0,0,0,0,0,0] value=0.0",
+        "repeat %x multiples=[HUGE,HUGE,1,1]", "pad %x padding=[HUGE,HUGE,0,0,0,0,0,0] value=0.0 mode=\"constant\"",
         "slice %x axis=HUGE start=0 end=1 step=1", "slice %x axis=0 start=-HUGE end=HUGE step=HUGE",
-        "adaptive_avg_pool %x size=[HUGE,HUGE]", "resize %x size=[HUGE,HUGE] mode=\"nearest\"",
+        "adaptive_avg_pool %x size=[HUGE,HUGE]", "resize %x size=[HUGE,HUGE] mode=\"nearest\" scales=d[0.0,0.0]",
         "group_norm %x groups=HUGE eps=0.1",
         "max_pool %x kernel=[HUGE,HUGE] stride=[1,1] padding=[HUGE,HUGE,HUGE,HUGE] dilation=[HUGE,HUGE]",
         "conv %x, %x stride=[1,1] padding=[HUGE,0,0,HUGE] dilation=[1,1] groups=1",

@@ -117,7 +117,7 @@ Result<Types> infer_slice(const Graph& graph, const Node& node) {
   TRY_ASSIGN(int64_t axis, axis_attr(node, x.rank()));
   TRY_ASSIGN(int64_t start, integer_attr(node, Key::Start));
   TRY_ASSIGN(int64_t end, integer_attr(node, Key::End));
-  int64_t step = node.integer(Key::Step, 1);
+  TRY_ASSIGN(int64_t step, integer_attr(node, Key::Step));
   int64_t size = x.shape[static_cast<size_t>(axis)];
   if (step < 1 || start < 0 || start > end || end > size)
     return error("slice {}:{}:{} of a dim of size {}", start, end, step, size);
@@ -132,7 +132,8 @@ Result<Types> infer_slice(const Graph& graph, const Node& node) {
 Result<Types> infer_pad(const Graph& graph, const Node& node) {
   const Type& x = in_type(graph, node, 0);
   TRY_ASSIGN(const Ints* padding, ints_attr(node, Key::Padding, 2 * x.rank()));
-  std::string_view mode = node.text(Key::Mode, "constant");
+  TRY_ASSIGN(std::string_view mode, text_attr(node, Key::Mode));
+  TRY(real_attr(node, Key::Value));
   if (mode != "constant" && mode != "reflect" && mode != "replicate" && mode != "circular")
     return error("pad has no mode {}", mode);
   Shape shape = x.shape;

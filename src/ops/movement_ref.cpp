@@ -228,7 +228,7 @@ Result<void> ref_slice(const Node& node, std::span<const Tensor* const> in, std:
   auto axis = static_cast<size_t>(node.integer(Key::Axis));
   View view = whole(in[0]->shape);
   view.start = node.integer(Key::Start) * view.strides[axis];
-  view.strides[axis] *= std::min(node.integer(Key::Step, 1), std::max<int64_t>(1, in[0]->shape[axis]));
+  view.strides[axis] *= std::min(node.integer(Key::Step), std::max<int64_t>(1, in[0]->shape[axis]));
   view.shape = out[0].shape;
   copy_view(view, *in[0], out[0]);
   return {};
@@ -237,11 +237,8 @@ Result<void> ref_slice(const Node& node, std::span<const Tensor* const> in, std:
 // One dim at a time: each element along the axis names the element it copies, or -1 for the padding value.
 Result<void> ref_pad(const Node& node, std::span<const Tensor* const> in, std::span<Tensor> out) {
   const Ints& padding = node.ints(Key::Padding);
-  std::string_view mode = node.text(Key::Mode, "constant");
-  const Attr* attr = node.attrs.find(Key::Value);
-  double value = !attr                                   ? 0.0
-                 : std::holds_alternative<double>(*attr) ? std::get<double>(*attr)
-                                                         : static_cast<double>(node.integer(Key::Value, 0));
+  const std::string& mode = node.text(Key::Mode);
+  double value = node.real(Key::Value);
   Tensor current = *in[0];
   for (size_t axis = 0; axis < in[0]->shape.size(); ++axis) {
     int64_t before = padding[2 * axis];

@@ -96,7 +96,7 @@ Result<void> group_norm(const Node& node, const Tensor& x, const float* w, const
   if (count == 0) return {};
   int64_t rows = x.shape[0] * node.integer(Key::Groups);
   float* to = out.as<float>().data();
-  normalise(x.as<float>().data(), to, rows, count / rows, real_or(node, Key::Eps, 0), true);
+  normalise(x.as<float>().data(), to, rows, count / rows, node.real(Key::Eps), true);
   int64_t planes = x.shape[0] * x.shape[1];
   scale_and_shift(to, planes, count / planes, w, b, x.shape[1]);
   return {};
@@ -105,7 +105,7 @@ Result<void> group_norm(const Node& node, const Tensor& x, const float* w, const
 // `parameter(i, c, absent)` is element c of the batch norm's operand i, or `absent` where that is left out.
 template <typename Parameter>
 Affine affine_of(const Node& node, int64_t channels, Parameter parameter) {
-  double eps = real_or(node, Key::Eps, 0);
+  double eps = node.real(Key::Eps);
   Affine affine;
   for (int64_t c = 0; c < channels; ++c) {
     double gain = parameter(1, c, 1.0) / std::sqrt(parameter(4, c, 1.0) + eps);
@@ -211,8 +211,7 @@ Result<void> ref_layer_norm(const Node& node, std::span<const Tensor* const> in,
   if (count == 0) return {};
   int64_t length = element_count(Shape(x.shape.begin() + node.integer(Key::Axis), x.shape.end()));
   float* to = out[0].as<float>().data();
-  normalise(x.as<float>().data(), to, count / length, length, real_or(node, Key::Eps, kFloatEps),
-            node.op == Op::LayerNorm);
+  normalise(x.as<float>().data(), to, count / length, length, node.real(Key::Eps), node.op == Op::LayerNorm);
   scale_and_shift(to, count / length, length, floats_or_null(in, 1), floats_or_null(in, 2), 0);
   return {};
 }
@@ -246,7 +245,7 @@ Result<void> ref_attention(const Node& node, std::span<const Tensor* const> in, 
   int64_t columns = k.shape[k.shape.size() - 2], width = v.shape.back();
   std::vector<Mask> masks = masks_of(mask, lead);
   TRY(check_memory(node, {rows, columns}, DType::F32));
-  auto scale = static_cast<float>(real_or(node, Key::Scale, 1));
+  auto scale = static_cast<float>(node.real(Key::Scale));
   Tensor scores = make_tensor(DType::F32, {rows, columns});
   float* s = scores.as<float>().data();
   for (size_t i = 0; i < q_at.size(); ++i) {

@@ -50,11 +50,10 @@ Result<Types> infer_resize(const Graph& graph, const Node& node) {
   TRY_ASSIGN(const Ints* size, ints_attr(node, Key::Size, dims));
   TRY_ASSIGN(std::string_view mode, text_attr(node, Key::Mode));
   if (mode != "nearest" && mode != "bilinear") return error("resize has no mode {}", mode);
-  if (node.has(Key::Scales)) {
-    const Doubles* scales = std::get_if<Doubles>(node.attrs.find(Key::Scales));
-    if (!scales || static_cast<int64_t>(scales->size()) != dims)
-      return error("resize of {} needs {} scales", to_text(x.shape), dims);
-  }
+  const Attr* attr = node.attrs.find(Key::Scales);
+  const Doubles* scales = attr ? std::get_if<Doubles>(attr) : nullptr;
+  if (!scales || static_cast<int64_t>(scales->size()) != dims)
+    return error("resize of {} needs {} scales", to_text(x.shape), dims);
   for (size_t i = 0; i < size->size(); ++i)
     if ((*size)[i] < 1 || layout.space[i] < 1)
       return error("resize of {} to size {}: sizes must be at least 1", to_text(x.shape), to_text(*size));

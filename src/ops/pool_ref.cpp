@@ -98,8 +98,8 @@ Result<void> pool(const Node& node, const Tensor& x, Tensor& out) {
     max_over(x, out, rows, columns);
     return {};
   }
-  int64_t divisor = node.integer(Key::Divisor, 0);
-  bool padding_counts = node.flag(Key::CountIncludePad, true);
+  int64_t divisor = node.integer(Key::Divisor);
+  bool padding_counts = node.flag(Key::CountIncludePad);
   each_window<float>(
       x, out, rows, columns, [&](const float* plane, int64_t width, const Interval& r, const Interval& c) {
         int64_t count = divisor ? divisor
@@ -156,7 +156,7 @@ Result<void> resize(const Node& node, const Tensor& x, Tensor& out) {
   const Ints& size = node.ints(Key::Size);
   bool linear = node.text(Key::Mode) == "bilinear";
   bool align = node.flag(Key::AlignCorners);
-  auto scale = [&](size_t i) { return node.has(Key::Scales) ? node.doubles(Key::Scales)[i] : 0.0; };
+  auto scale = [&](size_t i) { return node.doubles(Key::Scales)[i]; };
   std::vector<Tap> rows = {{}};
   int64_t height = 1, width = x.shape.back();
   if (size.size() == 2) {

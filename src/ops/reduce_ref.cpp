@@ -180,7 +180,7 @@ Result<void> ref_reduce(const Node& node, std::span<const Tensor* const> in, std
   else if (node.op == Op::Mean)
     sum_floats(x, blocks, static_cast<double>(blocks.length), out[0]);
   else if (node.op == Op::Var)
-    variance(x, blocks, real_or(node, Key::Correction, 1), out[0]);
+    variance(x, blocks, node.real(Key::Correction), out[0]);
   else
     fold_blocks<float, float>(
         x, blocks, out[0], 1.0, [](double product, float v) { return product * static_cast<double>(v); },

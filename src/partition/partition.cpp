@@ -91,8 +91,7 @@ class Partitioner {
         continue;
       }
       const Loc* loc = graph_.loc(node.loc);
-      std::string op =
-          node.op == Op::Opaque ? std::string(node.text(Key::Target, "opaque")) : std::string(name_of(node.op));
+      std::string op = node.op == Op::Opaque ? node.text(Key::Target) : std::string(name_of(node.op));
       result_.host.push_back(
           {node.name, op, std::string(support.rule), support.reason, std::string(support.advice), loc ? *loc : Loc{}});
     }

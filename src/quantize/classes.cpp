@@ -58,8 +58,8 @@ void TypeAssigner::make_classes() {
     for (ValueId output : node.outputs) open(output, !shares);
     if (!shares) continue;
     size_t own = class_index_[node.outputs[0]];
-    if (node.op == Op::Pad && node.text(Key::Mode, "constant") == "constant") {
-      double value = node.real(Key::Value, 0.0);
+    if (node.op == Op::Pad && node.text(Key::Mode) == "constant") {
+      double value = node.real(Key::Value);
       if (std::isfinite(value)) classes_[own].padding = {std::min(0.0, value), std::max(0.0, value)};
     }
     if (size_t operand = class_of(node.inputs[0]); operand != kNoClass)

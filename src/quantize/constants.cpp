@@ -18,7 +18,7 @@ Type symmetric_wide(Shape shape, Range range) { return activation_type(Precision
 // The axis of the weights along which each index is one output channel; -1: there is none.
 int channel_axis(const Node& node, const Shape& weight) {
   if (node.op != Op::ConvTranspose) return 0;
-  int64_t groups = node.integer(Key::Groups, 1);
+  int64_t groups = node.integer(Key::Groups);
   if (groups == 1) return 1;
   return weight[1] == 1 && weight[0] == groups ? 0 : -1;
 }

@@ -21,8 +21,8 @@ bool float_constant(const Graph& graph, ValueId id) {
 }
 
 bool depthwise(const Graph& graph, const Node& node) {
-  return node.op == Op::Conv && node.integer(Key::Groups, 1) == graph.type(node.inputs[0]).shape[1] &&
-         node.integer(Key::Groups, 1) > 1;
+  return node.op == Op::Conv && node.integer(Key::Groups) == graph.type(node.inputs[0]).shape[1] &&
+         node.integer(Key::Groups) > 1;
 }
 
 // Scaling a channel behind the layer equals scaling its weights: true for all but upper clamps and clamps away from

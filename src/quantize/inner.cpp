@@ -70,7 +70,7 @@ Result<void> measure_scores(const Node& node, const Tensor& q, const Tensor& k, 
   Statistics statistics;
   statistics.add(scores.as<float>());
   if (statistics.empty()) return {};
-  double scale = node.real(Key::Scale, 1.0);
+  double scale = node.real(Key::Scale);
   double a = static_cast<double>(statistics.min) * scale;
   double b = static_cast<double>(statistics.max) * scale;
   join(inner, std::min(a, b), std::max(a, b));

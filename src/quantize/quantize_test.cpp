@@ -166,7 +166,9 @@ struct Upsampled : Net {
     ValueId x = input({1, 4, 4, 4});
     y = conv(x, 4, "y", {{Key::ActMin, 0.0}});
     auto twice = [&](ValueId v, std::string mode, std::string name) {
-      return node(Op::Resize, {v}, {{Key::Size, Ints{8, 8}}, {Key::Mode, mode}, {Key::AlignCorners, false}}, name);
+      return node(
+          Op::Resize, {v},
+          {{Key::Size, Ints{8, 8}}, {Key::Mode, mode}, {Key::AlignCorners, false}, {Key::Scales, Doubles{0, 0}}}, name);
     };
     ValueId wide = node(Op::Mul, {twice(x, "nearest", "near"), constant({1}, {9})}, {}, "wide");
     graph.add_output(node(Op::Concat, {twice(y, "bilinear", "up"), wide}, {{Key::Axis, int64_t{1}}}, "cat"));
