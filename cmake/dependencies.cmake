@@ -5,6 +5,7 @@ find_package(fmt REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(simdjson REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_program(FLATC flatc REQUIRED)
@@ -53,6 +54,7 @@ endfunction()
 set(SWOOP_support_LIBRARIES ZLIB::ZLIB Threads::Threads nlohmann_json::nlohmann_json)  # zip archives; parallel_for; JSON out
 set(SWOOP_ops_LIBRARIES Eigen3::Eigen)  # matrix products
 set(SWOOP_import_LIBRARIES simdjson::simdjson)
+set(SWOOP_driver_LIBRARIES tomlplusplus::tomlplusplus)  # --quantize-config
 schema(tosa ${EXECUTORCH_ROOT}/backends/arm/tosa/schemas/tosa_1.0.fbs)
 set(SWOOP_tosa_LIBRARIES tosa_schema)
 schema(program ${EXECUTORCH_ROOT}/schema/program.fbs)

@@ -10,7 +10,7 @@ readonly EXECUTORCH=1.5.1
 readonly TORCH=2.13.0   # executorch 1.5.1 is built against it
 readonly VELA=5.1.0     # what executorch 1.5.1 pins; cmake/dependencies.cmake names the same
 readonly VELA_SHA256=5f260e3aabfb54f5758311efbdd86f742b5e54aba27caffefcfc3175e301341a
-readonly BUILD_PACKAGES=(cmake ninja-build g++ libsimdjson-dev nlohmann-json3-dev zlib1g-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev libleptonica-dev
+readonly BUILD_PACKAGES=(cmake ninja-build g++ libsimdjson-dev nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev libleptonica-dev
                          libfmt-dev libeigen3-dev python3-venv ccache)
 readonly TEST_PACKAGES=(libgtest-dev clang-14 clang-format-14 libclang-rt-14-dev)
 

@@ -45,32 +45,55 @@ precision = "float"
   EXPECT_EQ(options.keep_float, (std::vector<std::string>{"head*", "aux"}));
   EXPECT_EQ(options.min_sqnr, 30);
   ASSERT_EQ(options.scopes.size(), 3u);
-  EXPECT_EQ(options.scopes[2].precision, Precision::Float);
+  // Of one kind they stay in their order; kinds come by their names.
+  EXPECT_EQ(options.scopes[0].kind, Scope::Kind::Module);
   EXPECT_EQ(options.scopes[0].method, Method::Histogram);
+  EXPECT_EQ(options.scopes[1].kind, Scope::Kind::Node);
+  EXPECT_EQ(options.scopes[1].precision, Precision::Float);
+  EXPECT_EQ(options.scopes[2].kind, Scope::Kind::Op);
+  EXPECT_EQ(options.scopes[2].precision, Precision::Int16);
+}
+
+TEST(Config, reads_what_toml_allows) {
+  QuantizeOptions options;
+  Result<void> read = read_quantize_config(
+      "keep_float = [\n  \"head\\u002a\", # a star\n  'aux',\n]\r\nmin_sqnr = 3e1\n"
+      "node = [{ name = 'a', precision = 'float' }]\n",
+      "q.toml", options);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(options.keep_float, (std::vector<std::string>{"head*", "aux"}));
+  EXPECT_EQ(options.min_sqnr, 30);
+  ASSERT_EQ(options.scopes.size(), 1u);
+  EXPECT_EQ(options.scopes[0].kind, Scope::Kind::Node);
 }
 
 TEST(Config, a_sentence_with_its_line_for_each_fault) {
-  EXPECT_EQ(config_fault("\nprecision = int8"), "q.toml:2: \"int8\" is no value; strings stand in quotes");
-  EXPECT_EQ(config_fault("precision = \"int9\""),
-            "q.toml:1: precision \"int9\" is not known; it is int8, int16 or float");
+  EXPECT_EQ(config_fault("\nprecision = \"int9\""),
+            "q.toml:2: precision \"int9\" is not known; it is int8, int16 or float");
   EXPECT_EQ(config_fault("method = 3"), "q.toml:1: method takes a string");
-  EXPECT_EQ(config_fault("[[layer]]"),
-            "q.toml:1: [[layer]] is not known; the tables are [[module]], [[op]] and [[node]]");
-  EXPECT_EQ(config_fault("[[op]]\nname = \"conv\""), "q.toml:2: the table for conv says neither precision nor method");
-  EXPECT_EQ(config_fault("[[op]]\nprecision = \"int8\""), "q.toml:2: the table above this line has no name");
+  EXPECT_EQ(config_fault("[[layer]]\nname = \"conv\""),
+            "q.toml:1: layer is not known here; the keys are precision, method, percentile, weight_bits, per_channel, "
+            "correct_bias, equalize, keep_float, min_sqnr, module, op, node");
+  EXPECT_EQ(config_fault("[[op]]\nname = \"conv\""), "q.toml:1: [[op]] for conv has neither precision nor method");
+  EXPECT_EQ(config_fault("\n[[op]]\nprecision = \"int8\""), "q.toml:2: [[op]] has no name");
+  EXPECT_EQ(config_fault("[op]\nname = \"conv\""), "q.toml:1: op is a list of tables: write [[op]]");
+  EXPECT_EQ(config_fault("op = [3]"), "q.toml:1: op is a list of tables: write [[op]]");
   EXPECT_EQ(config_fault("[[op]]\ncolour = \"int8\""),
-            "q.toml:2: colour is not known here; a table has name, precision and method");
-  EXPECT_EQ(config_fault("bits = 3"),
-            "q.toml:1: bits is not known; the keys are precision, method, percentile, weight_bits, per_channel, "
-            "correct_bias, equalize, keep_float and min_sqnr");
-  EXPECT_EQ(config_fault("weight_bits = 5"), "q.toml:1: weight_bits is 8 or 4");
-  EXPECT_EQ(config_fault("percentile = 3"), "q.toml:1: percentile lies above 50 and goes to 100");
-  EXPECT_EQ(config_fault("keep_float = [\"a\" \"b\"]"), "q.toml:1: a comma or ] is missing in an array");
-  EXPECT_EQ(config_fault("keep_float = [a]"), "q.toml:1: an array holds strings in quotes and ends on its line");
-  EXPECT_EQ(config_fault("precision = \"int8"), "q.toml:1: a string does not end on its line");
-  EXPECT_EQ(config_fault("precision = \"int8\" 3"), "q.toml:1: \"3\" follows the value of precision");
-  EXPECT_EQ(config_fault("nonsense"), "q.toml:1: a line is a [[table]] or key = value");
+            "q.toml:2: colour is not known here; the keys are name, precision, method");
+  EXPECT_EQ(config_fault("weight_bits = 5"), "q.toml:1: weight_bits takes 8 or 4");
+  EXPECT_EQ(config_fault("weight_bits = 'x'"), "q.toml:1: weight_bits takes 8 or 4");
+  EXPECT_EQ(config_fault("percentile = 3"), "q.toml:1: percentile is above 50 and at most 100");
+  EXPECT_EQ(config_fault("keep_float = [\"a\", 3]"), "q.toml:1: keep_float takes an array of strings");
+  EXPECT_EQ(config_fault("keep_float = \"a\""), "q.toml:1: keep_float takes an array of strings");
   EXPECT_EQ(config_fault("per_channel = 1"), "q.toml:1: per_channel takes true or false");
+}
+
+// What is not TOML is refused in toml++'s words, at its line.
+TEST(Config, a_text_that_is_not_toml_is_refused_with_its_line) {
+  for (const char* text : {"\nprecision = int8", "\nprecision = \"int8", "\nprecision = \"int8\" 3", "\nnonsense",
+                           "\nkeep_float = [\"a\" \"b\"]", "\n[[op]\nname = 'a'", "\nmethod = 'mse'\nmethod = 'mse'"})
+    EXPECT_TRUE(config_fault(text).starts_with("q.toml:2: ") || config_fault(text).starts_with("q.toml:3: "))
+        << text << ": " << config_fault(text);
 }
 
 }  // namespace
