@@ -30,7 +30,7 @@ struct RunFlags {
   int threads = 0;
 };
 
-std::string to_text(const RunFlags& flags, const NpzRunSummary& s, const std::vector<NamedArray>& outputs) {
+std::string run_text(const RunFlags& flags, const NpzRunSummary& s, const std::vector<NamedArray>& outputs) {
   std::string text = fmt::format("{}: {} run{}, {:.2f} ms each\n", flags.program, s.runs, s.runs == 1 ? "" : "s",
                                  s.milliseconds_per_run);
   text += fmt::format("memory: planned {} B, method {} B (on this machine), temp {} B\n", s.memory.planned_bytes,
@@ -112,7 +112,7 @@ Result<void> run(const RunFlags& flags) {
   if (!flags.output.empty()) TRY(write_file(flags.output, outputs));
   TRY_ASSIGN(std::vector<NamedArray> arrays, read_npz(outputs));
   fmt::print("{}", flags.json ? to_json(flags.program, *summary, layers ? &*layers : nullptr)
-                              : to_text(flags, *summary, arrays));
+                              : run_text(flags, *summary, arrays));
   return {};
 }
 
