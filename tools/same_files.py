@@ -52,7 +52,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all networks")
     build = os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")
     parser.add_argument("--swoop", type=pathlib.Path, default=pathlib.Path(build) / "swoop")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if unknown := [name for name in options.names if name not in NETWORKS]:
         parser.error(f"no network {unknown[0]}; there are {', '.join(NETWORKS)}")
 

@@ -65,7 +65,7 @@ bool fold_batch_norm(Rewriter& rw, const Node& n) {
   const Value& weight = rw.value(op->inputs[1]);
   Tensor scaled = to_tensor(weight);
   auto channels = static_cast<int64_t>(gain.size());
-  int64_t groups = op->integer(Key::Groups);
+  int64_t groups = op->op == Op::Linear ? 1 : op->integer(Key::Groups);
   int64_t inner = element_count(weight.type.shape) / weight.type.shape[0];  // elements per index of axis 0
   auto values = scaled.as<float>();
   for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {

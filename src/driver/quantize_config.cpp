@@ -35,7 +35,8 @@ Result<void> read(const Entry& entry, std::string& text) {
 }
 
 Result<void> read(const Entry& entry, bool& flag) {
-  TRY_ASSIGN(flag, as<bool>(entry, "true or false"));
+  if (!entry.value.is_boolean()) return fault(entry, fmt::format("{} takes true or false", entry.key));
+  TRY_ASSIGN(flag, as<bool>(entry, "true or false"));  // which takes numbers too
   return {};
 }
 

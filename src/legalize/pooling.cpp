@@ -118,7 +118,8 @@ ValueId pool_row(Rewriter& rw, Op op, ValueId x, Type type, const Node* clamp_fr
 // pool with kernel = stride > 3, no padding  ->  two views in which each window is a row: no stride is left. (As it is,
 // U55 takes one op per position, or none: stride 8 is refused.)
 bool tile_pool(Rewriter& rw, const Node& n) {
-  if (!is_pool(rw, n) || n.integer(Key::Divisor) != 0 || !all_zero(n.ints(Key::Padding))) return false;
+  bool divides = n.op == Op::AvgPool && n.integer(Key::Divisor) != 0;
+  if (!is_pool(rw, n) || divides || !all_zero(n.ints(Key::Padding))) return false;
   const Ints kernel = n.ints(Key::Kernel), stride = n.ints(Key::Stride);
   if (kernel != stride || std::max(stride[0], stride[1]) <= facts_of(rw).max_stride ||
       (n.has(Key::Dilation) && n.ints(Key::Dilation) != Ints{1, 1}))

@@ -42,8 +42,10 @@ constexpr Case kCases[] = {
      "%y = conv %x, %v, _ stride=[1,1] padding=[0,0,0,0] dilation=[1,1] groups=1 : i8[1,1,3,3] q(1, 0)",
      "v is computed"},
     {"u55.c4", "%x: i8[1,1,9,9] q(0.5, 0)",
-     "%y = avg_pool %x kernel=[8,8] stride=[1,1] padding=[1,1,1,1] count_include_pad=false : i8[1,1,4,4] q(0.5, 0)",
-     "%y = avg_pool %x kernel=[9,8] stride=[1,1] padding=[1,1,1,1] count_include_pad=false : i8[1,1,3,4] q(0.5, 0)",
+     "%y = avg_pool %x kernel=[8,8] stride=[1,1] padding=[1,1,1,1] count_include_pad=false divisor=0 : i8[1,1,4,4] "
+     "q(0.5, 0)",
+     "%y = avg_pool %x kernel=[9,8] stride=[1,1] padding=[1,1,1,1] count_include_pad=false divisor=0 : i8[1,1,3,4] "
+     "q(0.5, 0)",
      "kernel 9 with padding"},
     {"u55.c5", "%x: i8[1,1,257,256] q(0.5, 0)",
      "%y = max_pool %x kernel=[256,256] stride=[1,1] padding=[0,0,0,0] dilation=[1,1] : i8[1,1,2,1] q(0.5, 0)",
@@ -62,8 +64,8 @@ constexpr Case kCases[] = {
      "i8[1,1,8,11] q(1, 0)",
      "stride 2x3"},
     {"u55.c8", "%x: i8[1,1,4,4] q(0.5, 0)",
-     "%y = resize %x size=[32,32] mode=\"nearest\" align_corners=false : i8[1,1,32,32] q(0.5, 0)",
-     "%y = resize %x size=[12,12] mode=\"nearest\" align_corners=false : i8[1,1,12,12] q(0.5, 0)", "factor 3"},
+     "%y = resize %x size=[32,32] mode=\"nearest\" scales=d[0.0,0.0] : i8[1,1,32,32] q(0.5, 0)",
+     "%y = resize %x size=[12,12] mode=\"nearest\" scales=d[0.0,0.0] : i8[1,1,12,12] q(0.5, 0)", "factor 3"},
     {"u55.c9", "%x: i8[2,4] q(0.5, 0)", "%y = flip %x axes=[0] : i8[2,4] q(0.5, 0)",
      "%y = flip %x axes=[1] : i8[2,4] q(0.5, 0)", "axis 1"},
     {"u55.c10", "%x: i8[1,127] q(0.5, 0), %z: i8[1,128] q(0.5, 0)", "%y = argmax %x axis=1 keepdim=true : i32[1,1]",

@@ -10,7 +10,7 @@ inline bool is_layer(Op op) { return info(op).traits.weights; }
 // Which output channel and which input channel an element of the weights belongs to.
 struct WeightIndex {
   WeightIndex(const Node& node, const Shape& weight)
-      : transposed(node.op == Op::ConvTranspose), groups(node.integer(Key::Groups)) {
+      : transposed(node.op == Op::ConvTranspose), groups(node.op == Op::Linear ? 1 : node.integer(Key::Groups)) {
     kernel = 1;
     for (size_t d = 2; d < weight.size(); ++d) kernel *= weight[d];
     rows = weight[0];
