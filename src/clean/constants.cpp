@@ -17,17 +17,12 @@ bool fold_constants(Rewriter& rw, const Node& n) {
 }
 
 // A dequantized constant is not folded: its codes are what the quantizer chose, and the types take them in.
-std::vector<Op> foldable_ops() {
-  std::vector<Op> ops;
-  for (int i = 0; i < kOpCount; ++i)
-    if (info(static_cast<Op>(i)).kernel && static_cast<Op>(i) != Op::Dequantize) ops.push_back(static_cast<Op>(i));
-  return ops;
-}
+bool is_foldable(const OpInfo& op) { return op.kernel && op.op != Op::Dequantize; }
 
 }  // namespace
 
 std::span<const Rule> constant_rules() {
-  static const Rule kRules[] = {{"fold-constants", foldable_ops(), fold_constants}};
+  static const Rule kRules[] = {{"fold-constants", ops_where(is_foldable), fold_constants}};
   return kRules;
 }
 

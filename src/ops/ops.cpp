@@ -56,7 +56,7 @@ std::vector<Op> ops_where(bool (*fits)(const OpInfo&)) {
 }
 
 Policy policy_of(const Node& node) {
-  bool computes = node.op == Op::Resize && node.text(Key::Mode, "nearest") != "nearest";
+  bool computes = node.op == Op::Resize && node.text(Key::Mode) != "nearest";
   return computes ? Policy::OwnRange : info(node.op).policy;
 }
 
