@@ -6,9 +6,10 @@ namespace swoop {
 
 namespace {
 
-// a reduction over several axes, or without keepdim  ->  keepdim, then a reshape. lower/ does one axis after the other.
+// a reduction without keepdim  ->  keepdim, then a reshape: lower/ does one axis after the other. What has no form on
+// the NPU stays as it is.
 bool keep_reduced_dims(Rewriter& rw, const Node& n) {
-  if (n.flag(Key::Keepdim) || !on_integers(rw.graph(), n)) return false;
+  if (n.flag(Key::Keepdim) || !has_npu_form(n.op, target_of(rw).family) || !on_integers(rw.graph(), n)) return false;
   const Type out = rw.type(n.outputs[0]);
   Shape kept = rw.type(n.inputs[0]).shape;
   if (n.has(Key::Axes)) {
