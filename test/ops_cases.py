@@ -218,8 +218,8 @@ def resizes():
         one(f"nearest_scale{scale}", x, lambda v, s=scale: F.interpolate(v, scale_factor=s, mode="nearest"), mode="nearest", **attrs)
         one(f"bilinear_scale{scale}", x, lambda v, s=scale: F.interpolate(v, scale_factor=s, mode="bilinear"), mode="bilinear",
             **attrs)
-    one("nearest_1d", normal(1, 2, 6), lambda v: F.interpolate(v, 9, mode="nearest"), size=[9], mode="nearest")
-    one("linear_1d", normal(1, 2, 6), lambda v: F.interpolate(v, 9, mode="linear"), size=[9], mode="bilinear")
+    one("nearest_1d", normal(1, 2, 6), lambda v: F.interpolate(v, 9, mode="nearest"), size=[9], mode="nearest", scales=[0.0])
+    one("linear_1d", normal(1, 2, 6), lambda v: F.interpolate(v, 9, mode="linear"), size=[9], mode="bilinear", scales=[0.0])
 
 
 UNARY = {

@@ -115,7 +115,8 @@ def movement():
     add("pad_negative", "pad", [x], lambda x: F.pad(x, (-1, 2, 1, -2)), padding=[0, 0, 0, 0, 1, -2, -1, 2], mode="constant", value=0.0)
     add("pad_integers", "pad", [integers(0, 9, 3)], lambda x: F.pad(x, (1, 2), value=7), padding=[1, 2], mode="constant", value=7.0)
     for mode in ("reflect", "replicate", "circular"):
-        add(f"pad_{mode}", "pad", [x], lambda x, m=mode: F.pad(x, (2, 1, 3, 0), mode=m), padding=[0, 0, 0, 0, 3, 0, 2, 1], mode=mode)
+        add(f"pad_{mode}", "pad", [x], lambda x, m=mode: F.pad(x, (2, 1, 3, 0), mode=m), padding=[0, 0, 0, 0, 3, 0, 2, 1], mode=mode,
+            value=0.0)
     add("expand", "expand", [normal(3, 1, 4, 1)], lambda x: x.expand(3, 5, 4, 2).contiguous(), shape=[3, 5, 4, 2])
     add("expand_scalar", "expand", [normal(1)], lambda x: x.expand(7).contiguous(), shape=[7])
     add("repeat", "repeat", [normal(2, 3)], lambda x: x.repeat(3, 2), multiples=[3, 2])
