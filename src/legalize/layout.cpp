@@ -35,9 +35,7 @@ bool sink_transpose_past_axis_op(Rewriter& rw, const Node& n) {
   }
   if (!perm || static_cast<int>(perm->size()) != out.rank()) return false;
   const Ints forward = *perm;
-  // A maximum over channels costs 4 cycles per element, over the width 0.3 to 0.5: the transpose before it is worth its
-  // cost.
-  if (n.op == Op::ReduceMax || n.op == Op::ReduceMin)
+  if (wants_width(n.op))
     for (int64_t axis : n.ints(Key::Axes))
       if (forward[static_cast<size_t>(axis)] == out.rank() - 1) return false;
   std::vector<ValueId> inputs;

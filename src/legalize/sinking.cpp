@@ -162,9 +162,7 @@ bool sink_moves_past_axis_op(Rewriter& rw, const Node& n) {
     return static_cast<int64_t>(first.order[k]);
   };
   int rank = rw.type(first.source).rank();
-  // A maximum over channels costs 4 cycles per element, over the width 0.3 to 0.5: the transpose before it is worth its
-  // cost.
-  if (n.op == Op::ReduceMax || n.op == Op::ReduceMin)
+  if (wants_width(n.op))
     for (int64_t axis : axes)
       if (moved(axis) == rank - 1) return false;
   Shape shape = rw.type(first.source).shape;
