@@ -239,16 +239,16 @@ void Compile::summarize_region(size_t i) {
   const Graph& graph = *pipeline_.partition.regions[i];
   RegionSummary& summary = result_.summary.regions.emplace_back();
   summary.name = graph.name;
-  summary.tosa_ops = region.tosa.regions[0].operators.size();
+  summary.tosa_ops = region.tosa.bodies[0].operators.size();
   summary.scratch_bytes = region.program.scratch_size;
   if (!region.program.estimates) return;
   summary.estimates = *region.program.estimates;
   // A layer is named by the TOSA tensor it writes; the operator that writes it carries the node's name, the node its
   // source line.
   std::unordered_map<std::string_view, std::string_view> node_of_tensor;  // never walked
-  for (const tosa::Operator& op : region.tosa.regions[0].operators)
+  for (const tosa::Operator& op : region.tosa.bodies[0].operators)
     for (tosa::TensorId output : op.outputs)
-      node_of_tensor.emplace(region.tosa.regions[0].tensors[output].name, op.location);
+      node_of_tensor.emplace(region.tosa.bodies[0].tensors[output].name, op.location);
   std::unordered_map<std::string_view, const Loc*> loc_of_node;  // never walked
   for (NodeId id : graph.order())
     if (const Loc* loc = graph.loc(graph.node(id).loc)) loc_of_node.emplace(graph.node(id).name, loc);

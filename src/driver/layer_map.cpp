@@ -83,14 +83,14 @@ class LayerMapper {
 
   // The layer that a tensor inside a node's lowering leads to.
   uint32_t layer_needing(const std::string& name) const {
-    for (const tosa::Region& region : tosa_.regions) {
+    for (const tosa::Body& body : tosa_.bodies) {
       std::string_view wanted = name;
       bool inner = false;
-      for (const tosa::Operator& op : region.operators) {
-        auto is_wanted = [&](tosa::TensorId id) { return region.tensors[id].name == wanted; };
+      for (const tosa::Operator& op : body.operators) {
+        auto is_wanted = [&](tosa::TensorId id) { return body.tensors[id].name == wanted; };
         if (std::any_of(op.outputs.begin(), op.outputs.end(), is_wanted)) inner = true;
         if (!inner || !std::any_of(op.inputs.begin(), op.inputs.end(), is_wanted)) continue;
-        wanted = region.tensors[op.outputs[0]].name;
+        wanted = body.tensors[op.outputs[0]].name;
         auto named = layer_of_name_.find(std::string(wanted));
         if (named != layer_of_name_.end()) return named->second;
       }

@@ -24,7 +24,7 @@ tosa::TensorData operand_of(const tosa::Tensor& tensor, const Buffer& data) {
 // The program up to and including operator `last`, with that operator's result as its only output.
 tosa::Program cut_after(const tosa::Program& program, size_t last) {
   tosa::Program cut = program;
-  tosa::Region& main = cut.regions[0];
+  tosa::Body& main = cut.bodies[0];
   main.operators.resize(last + 1);
   main.outputs = {main.operators[last].outputs[0]};
   // Operators that the output does not need would be results of their own.
@@ -135,7 +135,7 @@ class FileChecker {
     const tosa::Program& program = *check_.regions[index];
     std::vector<tosa::TensorData> inputs;
     for (size_t i = 0; i < traffic.inputs.size(); ++i)
-      inputs.push_back(operand_of(program.regions[0].tensors[program.regions[0].inputs[i]], traffic.inputs[i].data));
+      inputs.push_back(operand_of(program.bodies[0].tensors[program.bodies[0].inputs[i]], traffic.inputs[i].data));
     TRY_ASSIGN(std::vector<tosa::TensorData> expected, tosa::run(program, inputs));
     for (size_t i = 0; i < expected.size(); ++i) {
       if (expected[i].data == traffic.outputs[i].data) continue;
@@ -152,7 +152,7 @@ class FileChecker {
   // The first operator whose result, compiled alone with all before it, differs from the interpreter's. By bisection:
   // what follows a wrong result is taken to be wrong too.
   Result<std::string> first_difference(const tosa::Program& program, std::span<const tosa::TensorData> inputs) {
-    const auto& operators = program.regions[0].operators;
+    const auto& operators = program.bodies[0].operators;
     size_t low = 0, high = operators.size() - 1;
     while (low < high) {
       size_t middle = (low + high) / 2;

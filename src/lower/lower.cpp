@@ -55,8 +55,8 @@ tosa::Shape tosa_shape(const Shape& shape) {
   return result;
 }
 
-Lowering::Lowering(const Graph& graph, tosa::Program& program, std::string region_name)
-    : graph_(graph), program_(program), b(program, std::move(region_name)), tensors_(graph.value_slots(), kMissing) {}
+Lowering::Lowering(const Graph& graph, tosa::Program& program, std::string body_name)
+    : graph_(graph), program_(program), b(program, std::move(body_name)), tensors_(graph.value_slots(), kMissing) {}
 
 Result<void> Lowering::run() {
   for (ValueId input : graph_.inputs()) {
@@ -71,7 +71,7 @@ Result<void> Lowering::run() {
       TRY(cond(node));
       continue;
     }
-    size_t known = program_.regions[b.region_id()].tensors.size();
+    size_t known = program_.bodies[b.body_id()].tensors.size();
     TRY_ASSIGN(Id result, lower_node(node));
     if (result >= known)
       b.rename(result, graph_.value(node.outputs[0]).name);  // else it is an operand, and has its name
@@ -91,13 +91,13 @@ Result<void> Lowering::run() {
   return {};
 }
 
-// Each branch is a region of the program of its own.
+// Each branch is a body of the program of its own.
 Result<void> Lowering::cond(const Node& n) {
-  tosa::RegionId branches[2];
+  tosa::BodyId branches[2];
   for (size_t i = 0; i < 2; ++i) {
     Lowering branch(*n.bodies[i], program_, fmt::format("{}_{}", n.name, i == 0 ? "then" : "else"));
     TRY(branch.run());
-    branches[i] = branch.region_id();
+    branches[i] = branch.body_id();
   }
   std::vector<Id> operands;
   for (size_t i = 1; i < n.inputs.size(); ++i) operands.push_back(operand(n.inputs[i]));

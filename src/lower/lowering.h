@@ -24,10 +24,10 @@ tosa::Shape tosa_shape(const Shape& shape);
 
 class Lowering {
  public:
-  Lowering(const Graph& graph, tosa::Program& program, std::string region_name);
+  Lowering(const Graph& graph, tosa::Program& program, std::string body_name);
 
   Result<void> run();
-  tosa::RegionId region_id() const { return b.region_id(); }
+  tosa::BodyId body_id() const { return b.body_id(); }
 
  private:
   using Id = tosa::TensorId;

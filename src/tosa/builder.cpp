@@ -23,8 +23,8 @@ bool holds(DType dtype, int64_t value) {
 }  // namespace
 
 Builder::Builder(Program& program, std::string name)
-    : program_(&program), region_(static_cast<RegionId>(program.regions.size())) {
-  program.regions.emplace_back().name = std::move(name);
+    : program_(&program), body_(static_cast<BodyId>(program.bodies.size())) {
+  program.bodies.emplace_back().name = std::move(name);
 }
 
 std::string Builder::unique_name(std::string wanted) {
@@ -37,15 +37,15 @@ std::string Builder::unique_name(std::string wanted) {
 
 TensorId Builder::input(std::string name, DType dtype, Shape shape) {
   CHECK(is_legal(shape), "input '{}' has the shape {}", name, text(shape));
-  auto id = static_cast<TensorId>(region().tensors.size());
-  region().tensors.push_back({unique_name(std::move(name)), dtype, std::move(shape), false, {}});
-  region().inputs.push_back(id);
+  auto id = static_cast<TensorId>(body().tensors.size());
+  body().tensors.push_back({unique_name(std::move(name)), dtype, std::move(shape), false, {}});
+  body().inputs.push_back(id);
   return id;
 }
 
 void Builder::output(TensorId id) {
-  CHECK(id < region().tensors.size(), "output {} of {} tensors", id, region().tensors.size());
-  region().outputs.push_back(id);
+  CHECK(id < body().tensors.size(), "output {} of {} tensors", id, body().tensors.size());
+  body().outputs.push_back(id);
 }
 
 TensorId Builder::constant(DType dtype, Shape shape, Buffer data, std::string name) {
@@ -57,9 +57,9 @@ TensorId Builder::constant(DType dtype, Shape shape, Buffer data, std::string na
     const Tensor& other = tensor(it->second);
     if (other.dtype == dtype && other.shape == shape && other.data == data) return it->second;
   }
-  auto id = static_cast<TensorId>(region().tensors.size());
+  auto id = static_cast<TensorId>(body().tensors.size());
   if (name.empty()) name = fmt::format("const{}", id);
-  region().tensors.push_back({unique_name(std::move(name)), dtype, std::move(shape), true, std::move(data)});
+  body().tensors.push_back({unique_name(std::move(name)), dtype, std::move(shape), true, std::move(data)});
   constants_.emplace(hash, id);
   return id;
 }
@@ -80,18 +80,18 @@ TensorId Builder::scalar(DType dtype, int64_t value, int rank) {
 
 std::vector<TensorId> Builder::add_operator(Op op, Attributes attributes, std::vector<TensorId> inputs) {
   for (TensorId id : inputs)
-    CHECK(id < region().tensors.size(), "{} has input {} of {}", name(op), id, region().tensors.size());
+    CHECK(id < body().tensors.size(), "{} has input {} of {}", name(op), id, body().tensors.size());
   Operator made{op, std::move(attributes), std::move(inputs), {}, location_};
-  Result<Types> types = infer(*program_, region(), made);
+  Result<Types> types = infer(*program_, body(), made);
   CHECK(types, "{}", types.error().message);
   for (TensorType& type : *types) {
-    auto id = static_cast<TensorId>(region().tensors.size());
+    auto id = static_cast<TensorId>(body().tensors.size());
     std::string wanted = fmt::format("{}{}", name(op), id);
-    region().tensors.push_back({unique_name(std::move(wanted)), type.dtype, std::move(type.shape), false, {}});
+    body().tensors.push_back({unique_name(std::move(wanted)), type.dtype, std::move(type.shape), false, {}});
     made.outputs.push_back(id);
   }
-  region().operators.push_back(std::move(made));
-  return region().operators.back().outputs;
+  body().operators.push_back(std::move(made));
+  return body().operators.back().outputs;
 }
 
 TensorId Builder::add_one(Op op, Attributes attributes, std::vector<TensorId> inputs) {
@@ -206,16 +206,15 @@ TensorId Builder::scatter(TensorId values, TensorId indices, TensorId input) {
   return add_one(Op::Scatter, NoAttributes{}, {values, indices, input});
 }
 
-std::vector<TensorId> Builder::cond_if(TensorId condition, std::span<const TensorId> operands, RegionId then_region,
-                                       RegionId else_region) {
+std::vector<TensorId> Builder::cond_if(TensorId condition, std::span<const TensorId> operands, BodyId then_body,
+                                       BodyId else_body) {
   std::vector<TensorId> inputs{condition};
   inputs.insert(inputs.end(), operands.begin(), operands.end());
-  return add_operator(Op::CondIf, CondIfAttributes{then_region, else_region}, std::move(inputs));
+  return add_operator(Op::CondIf, CondIfAttributes{then_body, else_body}, std::move(inputs));
 }
 
-std::vector<TensorId> Builder::while_loop(std::span<const TensorId> operands, RegionId cond_region,
-                                          RegionId body_region) {
-  return add_operator(Op::WhileLoop, WhileLoopAttributes{cond_region, body_region}, {operands.begin(), operands.end()});
+std::vector<TensorId> Builder::while_loop(std::span<const TensorId> operands, BodyId cond_body, BodyId loop_body) {
+  return add_operator(Op::WhileLoop, WhileLoopAttributes{cond_body, loop_body}, {operands.begin(), operands.end()});
 }
 
 }  // namespace swoop::tosa

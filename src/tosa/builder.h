@@ -1,4 +1,4 @@
-// Builder: makes one region of a Program, operator by operator. Each method infers the type and shape of its result and
+// Builder: makes one body of a Program, operator by operator. Each method infers the type and shape of its result and
 // returns its id; operands that break the rules of the operator are a bug of the caller (CHECK). Included by tosa.h.
 #pragma once
 
@@ -21,11 +21,11 @@ struct RescaleParameters {
 
 class Builder {
  public:
-  // Appends a region to the program and builds into it. The first one made is region 0.
+  // Appends a body to the program and builds into it. The first one made is body 0.
   explicit Builder(Program& program, std::string name = "main");
 
-  RegionId region_id() const { return region_; }
-  const Tensor& tensor(TensorId id) const { return region().tensors[id]; }
+  BodyId body_id() const { return body_; }
+  const Tensor& tensor(TensorId id) const { return body().tensors[id]; }
   const Shape& shape(TensorId id) const { return tensor(id).shape; }
   DType dtype(TensorId id) const { return tensor(id).dtype; }
 
@@ -33,7 +33,7 @@ class Builder {
   void set_location(std::string location) { location_ = std::move(location); }
 
   // Results are called by operator and number until they get a name of their own, which is made unique.
-  void rename(TensorId id, std::string name) { region().tensors[id].name = unique_name(std::move(name)); }
+  void rename(TensorId id, std::string name) { body().tensors[id].name = unique_name(std::move(name)); }
 
   TensorId input(std::string name, DType dtype, Shape shape);
   void output(TensorId id);
@@ -104,22 +104,22 @@ class Builder {
   TensorId gather(TensorId values, TensorId indices);                   // [N,K,C], [N,W] -> [N,W,C]
   TensorId scatter(TensorId values, TensorId indices, TensorId input);  // [N,K,C], [N,W], [N,W,C] -> [N,K,C]
 
-  // The regions are built (by their own Builder on the same program) before the call.
-  std::vector<TensorId> cond_if(TensorId condition, std::span<const TensorId> operands, RegionId then_region,
-                                RegionId else_region);
-  std::vector<TensorId> while_loop(std::span<const TensorId> operands, RegionId cond_region, RegionId body_region);
+  // The bodies are built (by their own Builder on the same program) before the call.
+  std::vector<TensorId> cond_if(TensorId condition, std::span<const TensorId> operands, BodyId then_body,
+                                BodyId else_body);
+  std::vector<TensorId> while_loop(std::span<const TensorId> operands, BodyId cond_body, BodyId loop_body);
 
   // Any operator with its operands as the specification orders them; the results' types are inferred.
   std::vector<TensorId> add_operator(Op op, Attributes attributes, std::vector<TensorId> inputs);
 
  private:
-  Region& region() { return program_->regions[region_]; }
-  const Region& region() const { return program_->regions[region_]; }
+  Body& body() { return program_->bodies[body_]; }
+  const Body& body() const { return program_->bodies[body_]; }
   TensorId add_one(Op op, Attributes attributes, std::vector<TensorId> inputs);
   std::string unique_name(std::string wanted);
 
   Program* program_;
-  RegionId region_;
+  BodyId body_;
   std::string location_;
   std::unordered_multimap<uint64_t, TensorId> constants_;  // by hash of type, shape and content; never walked
   std::unordered_map<std::string, uint32_t> names_;        // how often a name was asked for; never walked

@@ -272,37 +272,35 @@ Result<Types> infer_gather(const Operands& x, bool scatter) {
   return Types{x.type(0)};
 }
 
-Types types_of(const Region& region, std::span<const TensorId> ids) {
+Types types_of(const Body& body, std::span<const TensorId> ids) {
   Types types;
-  for (TensorId id : ids) types.push_back({region.tensors[id].dtype, region.tensors[id].shape});
+  for (TensorId id : ids) types.push_back({body.tensors[id].dtype, body.tensors[id].shape});
   return types;
 }
 
 Result<Types> infer_control(const Operands& x) {
   bool is_if = x.op.op == Op::CondIf;
-  RegionId first =
-      is_if ? x.attributes<CondIfAttributes>().then_region : x.attributes<WhileLoopAttributes>().cond_region;
-  RegionId second =
-      is_if ? x.attributes<CondIfAttributes>().else_region : x.attributes<WhileLoopAttributes>().body_region;
-  if (first >= x.program.regions.size() || second >= x.program.regions.size())
-    return x.fail("a region it names does not exist");
-  const Region& a = x.program.regions[first];
-  const Region& b = x.program.regions[second];
-  Types operands = types_of(x.region, std::span(x.op.inputs).subspan(is_if ? 1 : 0));
-  for (const Region* body : {&a, &b}) {
+  BodyId first = is_if ? x.attributes<CondIfAttributes>().then_body : x.attributes<WhileLoopAttributes>().cond_body;
+  BodyId second = is_if ? x.attributes<CondIfAttributes>().else_body : x.attributes<WhileLoopAttributes>().loop_body;
+  if (first >= x.program.bodies.size() || second >= x.program.bodies.size())
+    return x.fail("a body it names does not exist");
+  const Body& a = x.program.bodies[first];
+  const Body& b = x.program.bodies[second];
+  Types operands = types_of(x.body, std::span(x.op.inputs).subspan(is_if ? 1 : 0));
+  for (const Body* body : {&a, &b}) {
     if (types_of(*body, body->inputs) != operands)
-      return x.fail("the inputs of region '{}' have other types or shapes than the operands", body->name);
+      return x.fail("the inputs of body '{}' have other types or shapes than the operands", body->name);
   }
   Types result = types_of(b, b.outputs);
   Types of_first = types_of(a, a.outputs);
   if (is_if) {
     TRY(x.need_type(0, {DType::Bool}));
     if (element_count(x.in(0).shape) != 1) return x.fail("the condition '{}' is not a single value", x.in(0).name);
-    if (of_first != result) return x.fail("regions '{}' and '{}' give different types or shapes", a.name, b.name);
+    if (of_first != result) return x.fail("bodies '{}' and '{}' give different types or shapes", a.name, b.name);
   } else {
-    if (result != operands) return x.fail("region '{}' gives other types or shapes than it takes", b.name);
+    if (result != operands) return x.fail("body '{}' gives other types or shapes than it takes", b.name);
     if (of_first.size() != 1 || of_first[0].dtype != DType::Bool || element_count(of_first[0].shape) != 1)
-      return x.fail("region '{}' does not give a single bool", a.name);
+      return x.fail("body '{}' does not give a single bool", a.name);
   }
   if (result.size() > kMaxTensorList)
     return x.fail("it has {} results; at most {} are allowed", result.size(), kMaxTensorList);
@@ -375,8 +373,8 @@ Result<Types> infer_rules(const Operands& x) {
 
 }  // namespace
 
-Result<Types> infer(const Program& program, const Region& region, const Operator& op) {
-  Operands x(program, region, op);
+Result<Types> infer(const Program& program, const Body& body, const Operator& op) {
+  Operands x(program, body, op);
   Signature expected = signature(op.op);
   if (op.inputs.size() < expected.inputs_min || op.inputs.size() > expected.inputs_max) {
     if (expected.inputs_min == expected.inputs_max)
@@ -404,13 +402,13 @@ bool is_legal(const Shape& shape) {
 
 std::string text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
-std::string describe(const Region& region, const Operator& op) {
+std::string describe(const Body& body, const Operator& op) {
   std::string result(name(op.op));
   if (!op.location.empty()) result += fmt::format(" at '{}'", op.location);
-  if (!op.outputs.empty() && op.outputs[0] < region.tensors.size())
-    result += fmt::format(" making '{}'", region.tensors[op.outputs[0]].name);
-  else if (!op.inputs.empty() && op.inputs[0] < region.tensors.size())
-    result += fmt::format(" of '{}'", region.tensors[op.inputs[0]].name);
+  if (!op.outputs.empty() && op.outputs[0] < body.tensors.size())
+    result += fmt::format(" making '{}'", body.tensors[op.outputs[0]].name);
+  else if (!op.inputs.empty() && op.inputs[0] < body.tensors.size())
+    result += fmt::format(" of '{}'", body.tensors[op.inputs[0]].name);
   return result;
 }
 

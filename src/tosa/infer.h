@@ -13,8 +13,8 @@ struct TensorType {
 };
 using Types = std::vector<TensorType>;
 
-// The operator's input ids and its regions exist, and every tensor of the region has a legal shape.
-Result<Types> infer(const Program& program, const Region& region, const Operator& op);
+// The operator's input ids and its bodies exist, and every tensor of the body has a legal shape.
+Result<Types> infer(const Program& program, const Body& body, const Operator& op);
 
 // Legal as a tensor's shape: rank at most 6, every size at least 1, fewer than 2^31 elements (level 8K: MAX_LOG2_SIZE).
 bool is_legal(const Shape& shape);
@@ -22,17 +22,16 @@ bool is_legal(const Shape& shape);
 std::string text(const Shape& shape);  // "[1,8,8,16]"
 
 // "CONV2D at 'features.0' making 'x1'": how a sentence about an operator begins.
-std::string describe(const Region& region, const Operator& op);
+std::string describe(const Body& body, const Operator& op);
 
 int64_t read_element(const Tensor& constant, size_t index);
 
 // What an operator's operands look like: one call instead of a check in each rule. Shared by the two files of rules.
 class Operands {
  public:
-  Operands(const Program& program, const Region& region, const Operator& op)
-      : program(program), region(region), op(op) {}
+  Operands(const Program& program, const Body& body, const Operator& op) : program(program), body(body), op(op) {}
 
-  const Tensor& in(size_t i) const { return region.tensors[op.inputs[i]]; }
+  const Tensor& in(size_t i) const { return body.tensors[op.inputs[i]]; }
   template <typename T>
   const T& attributes() const {
     return std::get<T>(op.attributes);
@@ -41,7 +40,7 @@ class Operands {
 
   template <typename... Args>
   Error fail(fmt::format_string<Args...> format, Args&&... args) const {
-    return Error{describe(region, op) + ": " + fmt::format(format, std::forward<Args>(args)...) + "."};
+    return Error{describe(body, op) + ": " + fmt::format(format, std::forward<Args>(args)...) + "."};
   }
 
   Result<void> need_type(size_t i, std::initializer_list<DType> allowed) const;
@@ -53,7 +52,7 @@ class Operands {
                            int64_t highest) const;
 
   const Program& program;
-  const Region& region;
+  const Body& body;
   const Operator& op;
 };
 

@@ -20,7 +20,7 @@ struct Value {
 
 // One execution of one operator. Outputs have their type, shape and (uninitialised) data.
 struct Call {
-  const Region& region;
+  const Body& body;
   const Operator& op;
   std::span<const Value> in;
   std::span<TensorData> out;

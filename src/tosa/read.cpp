@@ -85,33 +85,32 @@ Result<int64_t> clamp_limit(const FbVector<uint8_t>* bytes, DType dtype) {
   return error("A CLAMP has the type {}; it may be i8 or i16.", name(dtype));
 }
 
-class RegionReader {
+class BodyReader {
  public:
-  RegionReader(const std::unordered_map<std::string_view, RegionId>& regions) : region_ids_(regions) {}
+  BodyReader(const std::unordered_map<std::string_view, BodyId>& bodies) : body_ids_(bodies) {}
 
-  Result<Region> read(const fb::TosaRegion& source) {
+  Result<Body> read(const fb::TosaRegion& source) {
     if (count(source.blocks()) != 1 || !source.blocks()->Get(0))
-      return error("Region '{}' has {} blocks; exactly one is supported.", view(source.name()), count(source.blocks()));
+      return error("Body '{}' has {} blocks; exactly one is supported.", view(source.name()), count(source.blocks()));
     const fb::TosaBasicBlock& block = *source.blocks()->Get(0);
-    region_.name = view(source.name());
+    body_.name = view(source.name());
     TRY(read_tensors(block));
     TRY(read_shapes(block));
     for (size_t i = 0; i < count(block.operators()); ++i) {
       const fb::TosaOperator* op = block.operators()->Get(static_cast<uint32_t>(i));
-      if (!op) return error("Region '{}' has an empty operator.", region_.name);
+      if (!op) return error("Body '{}' has an empty operator.", body_.name);
       TRY(read_operator(*op));
     }
-    TRY(resolve(block.inputs(), "input", region_.inputs));
-    TRY(resolve(block.outputs(), "output", region_.outputs));
-    return std::move(region_);
+    TRY(resolve(block.inputs(), "input", body_.inputs));
+    TRY(resolve(block.outputs(), "output", body_.outputs));
+    return std::move(body_);
   }
 
  private:
   Result<void> read_tensors(const fb::TosaBasicBlock& block) {
     for (size_t i = 0; i < count(block.tensors()); ++i) {
       const fb::TosaTensor* source = block.tensors()->Get(static_cast<uint32_t>(i));
-      if (!source || view(source->name()).empty())
-        return error("Region '{}' has a tensor without a name.", region_.name);
+      if (!source || view(source->name()).empty()) return error("Body '{}' has a tensor without a name.", body_.name);
       Tensor tensor;
       tensor.name = view(source->name());
       if (source->variable() || source->is_unranked() || source->offset() > 1)
@@ -119,10 +118,10 @@ class RegionReader {
       TRY_ASSIGN(tensor.dtype, dtype_of(source->type(), tensor.name));
       if (source->shape()) tensor.shape.assign(source->shape()->begin(), source->shape()->end());
       if (!is_legal(tensor.shape)) return error("Tensor '{}' has the shape {}.", tensor.name, text(tensor.shape));
-      if (!tensor_ids_.emplace(view(source->name()), static_cast<TensorId>(region_.tensors.size())).second)
-        return error("Two tensors of region '{}' are called '{}'.", region_.name, tensor.name);
+      if (!tensor_ids_.emplace(view(source->name()), static_cast<TensorId>(body_.tensors.size())).second)
+        return error("Two tensors of body '{}' are called '{}'.", body_.name, tensor.name);
       sources_.push_back(source);
-      region_.tensors.push_back(std::move(tensor));
+      body_.tensors.push_back(std::move(tensor));
     }
     return {};
   }
@@ -130,7 +129,7 @@ class RegionReader {
   Result<void> read_shapes(const fb::TosaBasicBlock& block) {
     for (size_t i = 0; i < count(block.shapes()); ++i) {
       const fb::TosaShape* shape = block.shapes()->Get(static_cast<uint32_t>(i));
-      if (!shape || view(shape->name()).empty()) return error("Region '{}' has a shape without a name.", region_.name);
+      if (!shape || view(shape->name()).empty()) return error("Body '{}' has a shape without a name.", body_.name);
       size_t rank = shape->rank();
       if (rank > 2 * kMaxRank || count(shape->data()) < rank * sizeof(int64_t))
         return error("Shape '{}' has rank {} and {} bytes of data.", view(shape->name()), rank, count(shape->data()));
@@ -141,14 +140,14 @@ class RegionReader {
         values.push_back(static_cast<int32_t>(value));
       }
       if (tensor_ids_.contains(view(shape->name())) || !shapes_.emplace(view(shape->name()), std::move(values)).second)
-        return error("A shape and another value of region '{}' are called '{}'.", region_.name, view(shape->name()));
+        return error("A shape and another value of body '{}' are called '{}'.", body_.name, view(shape->name()));
     }
     return {};
   }
 
   Result<TensorId> find(std::string_view name, std::string_view what) const {
     auto found = tensor_ids_.find(name);
-    if (found == tensor_ids_.end()) return error("{} '{}' in region '{}' is no tensor.", what, name, region_.name);
+    if (found == tensor_ids_.end()) return error("{} '{}' in body '{}' is no tensor.", what, name, body_.name);
     return found->second;
   }
 
@@ -160,18 +159,18 @@ class RegionReader {
     return {};
   }
 
-  Result<RegionId> region_id(const swoop_flatbuffers::String* name) const {
-    auto found = region_ids_.find(view(name));
-    if (found == region_ids_.end())
-      return error("Region '{}' names a region '{}' that is not there.", region_.name, view(name));
+  Result<BodyId> body_id(const swoop_flatbuffers::String* name) const {
+    auto found = body_ids_.find(view(name));
+    if (found == body_ids_.end())
+      return error("Body '{}' names a body '{}' that is not there.", body_.name, view(name));
     return found->second;
   }
 
   Result<void> read_const(const fb::TosaOperator& source) {
     if (count(source.outputs()) != 1 || count(source.inputs()) != 0)
-      return error("A CONST of region '{}' does not have exactly one output.", region_.name);
+      return error("A CONST of body '{}' does not have exactly one output.", body_.name);
     TRY_ASSIGN(TensorId id, find(view(source.outputs()->Get(0)), "the output of CONST"));
-    Tensor& tensor = region_.tensors[id];
+    Tensor& tensor = body_.tensors[id];
     if (tensor.is_const) return error("Constant '{}' is made twice.", tensor.name);
     TRY_ASSIGN(tensor.data, unpack(*sources_[id], tensor.dtype, tensor.shape));
     tensor.is_const = true;
@@ -200,8 +199,8 @@ class RegionReader {
     Operator op;
     op.op = static_cast<Op>(number);
     if (number > 255 || name(op.op) == "UNKNOWN") {
-      return error("Operator {} ({}) of region '{}' is not in the integer profile.", number,
-                   fb::EnumNameOp(source.op()), region_.name);
+      return error("Operator {} ({}) of body '{}' is not in the integer profile.", number, fb::EnumNameOp(source.op()),
+                   body_.name);
     }
     if (source.location()) op.location = view(source.location()->text());
     TRY(resolve(source.outputs(), tosa::name(op.op), op.outputs));
@@ -212,18 +211,18 @@ class RegionReader {
                              : op.op == Op::Pad || op.op == Op::Reshape || op.op == Op::Tile ? 1
                                                                                              : 0;
     if (shapes.size() != expected_shapes)
-      return error("{}: it has {} shape operands; it needs {}.", describe(region_, op), shapes.size(), expected_shapes);
+      return error("{}: it has {} shape operands; it needs {}.", describe(body_, op), shapes.size(), expected_shapes);
     if (static_cast<uint32_t>(source.attribute_type()) != number || !source.attribute())
-      return error("{}: its attributes are missing or of another operator.", describe(region_, op));
+      return error("{}: its attributes are missing or of another operator.", describe(body_, op));
     TRY(read_attributes(source, shapes, op));
-    region_.operators.push_back(std::move(op));
+    body_.operators.push_back(std::move(op));
     return {};
   }
 
   Result<void> need_accumulator(const Operator& op, fb::DType accumulator) const {
-    bool wide = !op.inputs.empty() && region_.tensors[op.inputs[0]].dtype == DType::I16 && op.op != Op::AvgPool2d;
+    bool wide = !op.inputs.empty() && body_.tensors[op.inputs[0]].dtype == DType::I16 && op.op != Op::AvgPool2d;
     if (accumulator == (wide ? fb::DType::INT48 : fb::DType::INT32)) return {};
-    return error("{}: its accumulator is {}.", describe(region_, op), fb::EnumNameDType(accumulator));
+    return error("{}: its accumulator is {}.", describe(body_, op), fb::EnumNameDType(accumulator));
   }
 
   template <typename T, typename Source>
@@ -250,9 +249,9 @@ class RegionReader {
   Result<void> read_resize(const fb::ResizeAttribute* a, const std::vector<std::vector<int32_t>>& shapes,
                            Operator& op) const {
     if (a->mode() != fb::ResizeMode::NEAREST && a->mode() != fb::ResizeMode::BILINEAR)
-      return error("{}: its mode is unknown.", describe(region_, op));
+      return error("{}: its mode is unknown.", describe(body_, op));
     if (shapes[0].size() != 4 || shapes[1].size() != 2 || shapes[2].size() != 2)
-      return error("{}: scale, offset and border must have 4, 2 and 2 values.", describe(region_, op));
+      return error("{}: scale, offset and border must have 4, 2 and 2 values.", describe(body_, op));
     ResizeAttributes result{static_cast<ResizeMode>(a->mode()), {}, {}, {}};
     std::copy(shapes[0].begin(), shapes[0].end(), result.scale.begin());
     std::copy(shapes[1].begin(), shapes[1].end(), result.offset.begin());
@@ -290,8 +289,8 @@ class RegionReader {
         return need_accumulator(op, a->acc_type());
       }
       case Op::Clamp: {
-        if (op.inputs.empty()) return error("A CLAMP of region '{}' has no input.", region_.name);
-        DType dtype = region_.tensors[op.inputs[0]].dtype;
+        if (op.inputs.empty()) return error("A CLAMP of body '{}' has no input.", body_.name);
+        DType dtype = body_.tensors[op.inputs[0]].dtype;
         const auto* a = source.attribute_as_ClampAttribute();
         ClampAttributes result;
         TRY_ASSIGN(result.min_val, clamp_limit(a->min_val(), dtype));
@@ -305,7 +304,7 @@ class RegionReader {
       case Op::Rescale: {
         const auto* a = source.attribute_as_RescaleAttribute();
         auto rounding = static_cast<uint32_t>(a->rounding_mode());
-        if (rounding < 1 || rounding > 3) return error("{}: its rounding mode is unknown.", describe(region_, op));
+        if (rounding < 1 || rounding > 3) return error("{}: its rounding mode is unknown.", describe(body_, op));
         op.attributes = RescaleAttributes{a->scale32(), static_cast<Rounding>(rounding), a->per_channel(),
                                           a->input_unsigned(), a->output_unsigned()};
         break;
@@ -317,27 +316,27 @@ class RegionReader {
       case Op::Resize: return read_resize(source.attribute_as_ResizeAttribute(), shapes, op);
       case Op::Transpose: {
         const auto* perms = source.attribute_as_TransposeAttribute()->perms();
-        if (count(perms) > kMaxRank) return error("{}: it has {} perms.", describe(region_, op), count(perms));
+        if (count(perms) > kMaxRank) return error("{}: it has {} perms.", describe(body_, op), count(perms));
         TransposeAttributes result;
         if (perms) result.perms.assign(perms->begin(), perms->end());
         op.attributes = std::move(result);
         break;
       }
       case Op::Cast:
-        if (op.outputs.empty()) return error("A CAST of region '{}' has no output.", region_.name);
-        op.attributes = CastAttributes{region_.tensors[op.outputs[0]].dtype};
+        if (op.outputs.empty()) return error("A CAST of body '{}' has no output.", body_.name);
+        op.attributes = CastAttributes{body_.tensors[op.outputs[0]].dtype};
         break;
       case Op::CondIf: {
         CondIfAttributes result;
-        TRY_ASSIGN(result.then_region, region_id(source.attribute_as_CondIfAttribute()->then_graph()));
-        TRY_ASSIGN(result.else_region, region_id(source.attribute_as_CondIfAttribute()->else_graph()));
+        TRY_ASSIGN(result.then_body, body_id(source.attribute_as_CondIfAttribute()->then_graph()));
+        TRY_ASSIGN(result.else_body, body_id(source.attribute_as_CondIfAttribute()->else_graph()));
         op.attributes = result;
         break;
       }
       case Op::WhileLoop: {
         WhileLoopAttributes result;
-        TRY_ASSIGN(result.cond_region, region_id(source.attribute_as_WhileLoopAttribute()->cond_graph()));
-        TRY_ASSIGN(result.body_region, region_id(source.attribute_as_WhileLoopAttribute()->body_graph()));
+        TRY_ASSIGN(result.cond_body, body_id(source.attribute_as_WhileLoopAttribute()->cond_graph()));
+        TRY_ASSIGN(result.loop_body, body_id(source.attribute_as_WhileLoopAttribute()->body_graph()));
         op.attributes = result;
         break;
       }
@@ -346,8 +345,8 @@ class RegionReader {
     return {};
   }
 
-  const std::unordered_map<std::string_view, RegionId>& region_ids_;
-  Region region_;
+  const std::unordered_map<std::string_view, BodyId>& body_ids_;
+  Body body_;
   std::unordered_map<std::string_view, TensorId> tensor_ids_;
   std::unordered_map<std::string_view, std::vector<int32_t>> shapes_;
   std::vector<const fb::TosaTensor*> sources_;
@@ -369,18 +368,17 @@ Result<Program> read(Bytes bytes) {
   const fb::Version* version = graph->version();
   if (version->_major() != 1)
     return error("The file is of TOSA {}.{}; version 1 is supported.", version->_major(), version->_minor());
-  if (count(graph->regions()) == 0) return error("The file has no region.");
+  if (count(graph->regions()) == 0) return error("The file has no body.");
 
-  std::unordered_map<std::string_view, RegionId> ids;
+  std::unordered_map<std::string_view, BodyId> ids;
   for (uint32_t i = 0; i < graph->regions()->size(); ++i) {
-    const fb::TosaRegion* region = graph->regions()->Get(i);
-    if (!region || !ids.emplace(view(region->name()), i).second)
-      return error("A region is empty or has another's name.");
+    const fb::TosaRegion* body = graph->regions()->Get(i);
+    if (!body || !ids.emplace(view(body->name()), i).second) return error("A body is empty or has another's name.");
   }
   Program program;
-  for (const fb::TosaRegion* region : *graph->regions()) {
-    TRY_ASSIGN(Region made, RegionReader(ids).read(*region));
-    program.regions.push_back(std::move(made));
+  for (const fb::TosaRegion* body : *graph->regions()) {
+    TRY_ASSIGN(Body made, BodyReader(ids).read(*body));
+    program.bodies.push_back(std::move(made));
   }
   TRY(validate(program));
   return program;

@@ -13,7 +13,7 @@ int64_t Call::scalar(size_t i, bool is_unsigned) const {
   }
 }
 
-Error Call::fail(std::string_view what) const { return error("{}: {}.", describe(region, op), what); }
+Error Call::fail(std::string_view what) const { return error("{}: {}.", describe(body, op), what); }
 
 namespace {
 
@@ -88,23 +88,23 @@ class Interpreter {
  public:
   Interpreter(const Program& program, const Observer& observer) : program_(program), observer_(observer) {}
 
-  Result<std::vector<TensorData>> run_region(RegionId id, std::span<const TensorData> inputs) {
-    const Region& region = program_.regions[id];
+  Result<std::vector<TensorData>> run_body(BodyId id, std::span<const TensorData> inputs) {
+    const Body& body = program_.bodies[id];
     const std::vector<uint32_t>& last_use = last_uses(id);
-    std::vector<TensorData> values(region.tensors.size());
-    for (size_t i = 0; i < inputs.size(); ++i) values[region.inputs[i]] = inputs[i];
-    for (uint32_t at = 0; at < region.operators.size(); ++at) {
-      const Operator& op = region.operators[at];
-      TRY(run_one(region, op, values));
+    std::vector<TensorData> values(body.tensors.size());
+    for (size_t i = 0; i < inputs.size(); ++i) values[body.inputs[i]] = inputs[i];
+    for (uint32_t at = 0; at < body.operators.size(); ++at) {
+      const Operator& op = body.operators[at];
+      TRY(run_one(body, op, values));
       if (observer_)
-        for (TensorId output : op.outputs) observer_(region, op, output, values[output]);
+        for (TensorId output : op.outputs) observer_(body, op, output, values[output]);
       for (std::span<const TensorId> ids : {std::span(op.inputs), std::span(op.outputs)})
         for (TensorId tensor : ids)
           if (last_use[tensor] == at) release(values[tensor]);
     }
     std::vector<TensorData> outputs;
-    for (TensorId output : region.outputs) {
-      const Tensor& tensor = region.tensors[output];
+    for (TensorId output : body.outputs) {
+      const Tensor& tensor = body.tensors[output];
       outputs.push_back(tensor.is_const ? TensorData{tensor.dtype, tensor.shape, tensor.data} : values[output]);
     }
     for (TensorData& value : values) release(value);
@@ -112,46 +112,45 @@ class Interpreter {
   }
 
  private:
-  Result<void> run_one(const Region& region, const Operator& op, std::vector<TensorData>& values) {
-    if (op.op == Op::CondIf || op.op == Op::WhileLoop) return run_control(region, op, values);
+  Result<void> run_one(const Body& body, const Operator& op, std::vector<TensorData>& values) {
+    if (op.op == Op::CondIf || op.op == Op::WhileLoop) return run_control(body, op, values);
     std::vector<Value> in;
     for (TensorId id : op.inputs) {
-      const Tensor& tensor = region.tensors[id];
+      const Tensor& tensor = body.tensors[id];
       in.push_back({tensor.dtype, &tensor.shape, tensor.is_const ? tensor.data.data() : values[id].data.data()});
     }
     std::vector<TensorData> out;
     for (TensorId id : op.outputs) {
-      const Tensor& tensor = region.tensors[id];
+      const Tensor& tensor = body.tensors[id];
       live_bytes_ += byte_count(tensor);
       if (live_bytes_ > kMaxLiveBytes)
-        return error("{}: the program needs more than {} GiB at once.", describe(region, op), kMaxLiveBytes >> 30);
+        return error("{}: the program needs more than {} GiB at once.", describe(body, op), kMaxLiveBytes >> 30);
       out.push_back({tensor.dtype, tensor.shape, Buffer(byte_count(tensor))});
     }
-    TRY(run_operator({region, op, in, out}));
+    TRY(run_operator({body, op, in, out}));
     for (size_t i = 0; i < out.size(); ++i) values[op.outputs[i]] = std::move(out[i]);
     return {};
   }
 
-  Result<void> run_control(const Region& region, const Operator& op, std::vector<TensorData>& values) {
+  Result<void> run_control(const Body& body, const Operator& op, std::vector<TensorData>& values) {
     std::vector<TensorData> operands;
     for (TensorId id : op.inputs) {
-      const Tensor& tensor = region.tensors[id];
+      const Tensor& tensor = body.tensors[id];
       operands.push_back(tensor.is_const ? TensorData{tensor.dtype, tensor.shape, tensor.data} : values[id]);
     }
     std::vector<TensorData> results;
     if (const auto* branch = std::get_if<CondIfAttributes>(&op.attributes)) {
       bool taken = operands[0].data[0] != std::byte{0};
-      TRY_ASSIGN(results,
-                 run_region(taken ? branch->then_region : branch->else_region, std::span(operands).subspan(1)));
+      TRY_ASSIGN(results, run_body(taken ? branch->then_body : branch->else_body, std::span(operands).subspan(1)));
     } else {
       const auto& loop = std::get<WhileLoopAttributes>(op.attributes);
       results = std::move(operands);
       for (;;) {
-        TRY_ASSIGN(std::vector<TensorData> condition, run_region(loop.cond_region, results));
+        TRY_ASSIGN(std::vector<TensorData> condition, run_body(loop.cond_body, results));
         if (condition[0].data[0] == std::byte{0}) break;
         if (++loop_turns_ > kMaxLoopTurns)
-          return error("{}: the loop does not end after {} turns.", describe(region, op), kMaxLoopTurns);
-        TRY_ASSIGN(results, run_region(loop.body_region, results));
+          return error("{}: the loop does not end after {} turns.", describe(body, op), kMaxLoopTurns);
+        TRY_ASSIGN(results, run_body(loop.loop_body, results));
       }
     }
     for (size_t i = 0; i < results.size(); ++i) {
@@ -166,18 +165,18 @@ class Interpreter {
     value = TensorData{};
   }
 
-  // The last operator that uses each tensor; outputs of the region live on.
-  const std::vector<uint32_t>& last_uses(RegionId id) {
-    last_uses_.resize(program_.regions.size());
+  // The last operator that uses each tensor; outputs of the body live on.
+  const std::vector<uint32_t>& last_uses(BodyId id) {
+    last_uses_.resize(program_.bodies.size());
     std::vector<uint32_t>& uses = last_uses_[id];
-    const Region& region = program_.regions[id];
-    if (!uses.empty() || region.tensors.empty()) return uses;
-    uses.assign(region.tensors.size(), UINT32_MAX);
-    for (uint32_t at = 0; at < region.operators.size(); ++at)
+    const Body& body = program_.bodies[id];
+    if (!uses.empty() || body.tensors.empty()) return uses;
+    uses.assign(body.tensors.size(), UINT32_MAX);
+    for (uint32_t at = 0; at < body.operators.size(); ++at)
       for (std::span<const TensorId> ids :
-           {std::span(region.operators[at].inputs), std::span(region.operators[at].outputs)})
+           {std::span(body.operators[at].inputs), std::span(body.operators[at].outputs)})
         for (TensorId tensor : ids) uses[tensor] = at;
-    for (TensorId output : region.outputs) uses[output] = UINT32_MAX;
+    for (TensorId output : body.outputs) uses[output] = UINT32_MAX;
     return uses;
   }
 
@@ -192,8 +191,8 @@ class Interpreter {
 
 Result<std::vector<TensorData>> run(const Program& program, std::span<const TensorData> inputs,
                                     const Observer& observer) {
-  CHECK(!program.regions.empty(), "a program without regions is not valid");
-  const Region& main = program.regions[0];
+  CHECK(!program.bodies.empty(), "a program without bodies is not valid");
+  const Body& main = program.bodies[0];
   if (inputs.size() != main.inputs.size())
     return error("The program has {} inputs; {} were given.", main.inputs.size(), inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -208,7 +207,7 @@ Result<std::vector<TensorData>> run(const Program& program, std::span<const Tens
     for (std::byte value : inputs[i].dtype == DType::Bool ? Bytes(inputs[i].data) : Bytes())
       if (value > std::byte{1}) return error("Input {} is bool and holds another value than 0 and 1.", i);
   }
-  return Interpreter(program, observer).run_region(0, inputs);
+  return Interpreter(program, observer).run_body(0, inputs);
 }
 
 }  // namespace swoop::tosa

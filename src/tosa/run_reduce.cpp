@@ -25,11 +25,11 @@ Axes axes_of(const Call& call) {
   return axes;
 }
 
-// Calls body(left index) on all, in parallel.
-template <typename Body>
-void for_each_left(const Axes& axes, const Body& body) {
+// Calls work(left index) on all, in parallel.
+template <typename Work>
+void for_each_left(const Axes& axes, const Work& work) {
   parallel_for(axes.left, kElementGrain / (axes.axis * axes.right) + 1, [&](size_t first, size_t last) {
-    for (size_t i = first; i < last; ++i) body(i);
+    for (size_t i = first; i < last; ++i) work(i);
   });
 }
 

@@ -1,4 +1,4 @@
-// with_best_simd(body): runs a lambda compiled for the widest vectors of this machine. The program is built for the
+// with_best_simd(work): runs a lambda compiled for the widest vectors of this machine. The program is built for the
 // baseline of its architecture; integer results do not depend on the width, only the time does.
 #pragma once
 
@@ -8,9 +8,9 @@ namespace swoop::tosa {
 #define SWOOP_INLINE __attribute__((always_inline))
 
 #if defined(__x86_64__)
-template <typename Body>
-__attribute__((target("avx2"))) void on_avx2(const Body& body) {
-  body();
+template <typename Work>
+__attribute__((target("avx2"))) void on_avx2(const Work& work) {
+  work();
 }
 
 #if defined(__clang__)
@@ -19,21 +19,21 @@ __attribute__((target("avx2"))) void on_avx2(const Body& body) {
 #define SWOOP_WIDE ",prefer-vector-width=512"
 #endif
 
-template <typename Body>
-__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni" SWOOP_WIDE))) void on_avx512(const Body& body) {
-  body();
+template <typename Work>
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni" SWOOP_WIDE))) void on_avx512(const Work& work) {
+  work();
 }
 #endif
 
-template <typename Body>
-void with_best_simd(const Body& body) {
+template <typename Work>
+void with_best_simd(const Work& work) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-    return on_avx512(body);
-  if (__builtin_cpu_supports("avx2")) return on_avx2(body);
+    return on_avx512(work);
+  if (__builtin_cpu_supports("avx2")) return on_avx2(work);
 #endif
-  body();
+  work();
 }
 
 }  // namespace swoop::tosa

@@ -56,10 +56,10 @@ struct Printer {
   }
   std::string operator()(const CastAttributes& a) const { return fmt::format(" to={}", tosa::name(a.to)); }
   std::string operator()(const CondIfAttributes& a) const {
-    return fmt::format(" then=@{} else=@{}", program.regions[a.then_region].name, program.regions[a.else_region].name);
+    return fmt::format(" then=@{} else=@{}", program.bodies[a.then_body].name, program.bodies[a.else_body].name);
   }
   std::string operator()(const WhileLoopAttributes& a) const {
-    return fmt::format(" cond=@{} body=@{}", program.regions[a.cond_region].name, program.regions[a.body_region].name);
+    return fmt::format(" cond=@{} body=@{}", program.bodies[a.cond_body].name, program.bodies[a.loop_body].name);
   }
 };
 
@@ -81,25 +81,25 @@ std::string operand_text(const Tensor& tensor) {
 
 std::string text(const Program& program) {
   std::string out;
-  for (const Region& region : program.regions) {
-    out += fmt::format("region @{}(", region.name);
-    for (size_t i = 0; i < region.inputs.size(); ++i) {
-      const Tensor& input = region.tensors[region.inputs[i]];
+  for (const Body& body : program.bodies) {
+    out += fmt::format("body @{}(", body.name);
+    for (size_t i = 0; i < body.inputs.size(); ++i) {
+      const Tensor& input = body.tensors[body.inputs[i]];
       out += fmt::format("{}%{} : {}", i ? ", " : "", input.name, type_text(input));
     }
     out += ")\n";
-    for (const Operator& op : region.operators) {
+    for (const Operator& op : body.operators) {
       out += " ";
       for (TensorId id : op.outputs)
-        out += fmt::format(" %{} : {}", region.tensors[id].name, type_text(region.tensors[id]));
+        out += fmt::format(" %{} : {}", body.tensors[id].name, type_text(body.tensors[id]));
       out += fmt::format(" = {}", name(op.op));
-      for (TensorId id : op.inputs) out += " " + operand_text(region.tensors[id]);
+      for (TensorId id : op.inputs) out += " " + operand_text(body.tensors[id]);
       out += std::visit(Printer{program}, op.attributes);
       if (!op.location.empty()) out += "  # " + op.location;
       out += "\n";
     }
     out += "  return";
-    for (TensorId id : region.outputs) out += " " + operand_text(region.tensors[id]);
+    for (TensorId id : body.outputs) out += " " + operand_text(body.tensors[id]);
     out += "\n";
   }
   return out;

@@ -1,8 +1,8 @@
 // A TOSA 1.0 program of the integer profile (with the int16, int4 and control flow extensions) as plain structs, and
 // what can be done with one: validate, write and read the flatbuffer, print, and run bit for bit. builder.h makes one.
-// Invariants: operators stand in execution order; a TensorId is an index into its own region's tensors; a constant is a
+// Invariants: operators stand in execution order; a TensorId is an index into its own body's tensors; a constant is a
 // tensor with is_const and data (no CONST operator is stored); shape operands (CONST_SHAPE in the file) are attributes
-// of their user; zero points, multipliers, shifts and tables are inputs, in the specification's order. Region 0 is
+// of their user; zero points, multipliers, shifts and tables are inputs, in the specification's order. Body 0 is
 // main.
 #pragma once
 
@@ -30,7 +30,7 @@ enum class Op : uint8_t {
 };
 
 using TensorId = uint32_t;
-using RegionId = uint32_t;
+using BodyId = uint32_t;
 using Shape = std::vector<int32_t>;  // a scalar is the empty shape
 
 constexpr int kMaxRank = 6;  // TOSA 1.0, level 8K: MAX_RANK
@@ -104,12 +104,12 @@ struct CastAttributes {
   DType to = DType::I32;  // not in the file: the type of the output
 };
 struct CondIfAttributes {
-  RegionId then_region = 0;
-  RegionId else_region = 0;
+  BodyId then_body = 0;
+  BodyId else_body = 0;
 };
 struct WhileLoopAttributes {
-  RegionId cond_region = 0;
-  RegionId body_region = 0;
+  BodyId cond_body = 0;
+  BodyId loop_body = 0;
 };
 using Attributes = std::variant<NoAttributes, Conv2dAttributes, Conv3dAttributes, TransposeConv2dAttributes,
                                 PoolAttributes, RescaleAttributes, ClampAttributes, ShiftAttributes, AxisAttributes,
@@ -117,7 +117,7 @@ using Attributes = std::variant<NoAttributes, Conv2dAttributes, Conv3dAttributes
                                 ResizeAttributes, CastAttributes, CondIfAttributes, WhileLoopAttributes>;
 
 struct Tensor {
-  std::string name;  // unique in its region; the writer makes one up when empty
+  std::string name;  // unique in its body; the writer makes one up when empty
   DType dtype = DType::I8;
   Shape shape;
   bool is_const = false;
@@ -132,7 +132,8 @@ struct Operator {
   std::string location;  // the source layer; may be empty
 };
 
-struct Region {
+// What the file calls a region: the main program, or a body of control flow.
+struct Body {
   std::string name;
   std::vector<Tensor> tensors;
   std::vector<Operator> operators;
@@ -141,7 +142,7 @@ struct Region {
 };
 
 struct Program {
-  std::vector<Region> regions;  // 0 = "main"; the others are bodies of COND_IF and WHILE_LOOP
+  std::vector<Body> bodies;  // 0 = "main"; the others are bodies of COND_IF and WHILE_LOOP
 };
 
 // A value: element_bytes(dtype) per element, row major.
@@ -173,9 +174,9 @@ Result<Program> read(Bytes bytes);
 std::string text(const Program& program);
 
 // Called after each operator for each of its outputs, in execution order.
-using Observer = std::function<void(const Region&, const Operator&, TensorId output, const TensorData& value)>;
+using Observer = std::function<void(const Body&, const Operator&, TensorId output, const TensorData& value)>;
 
-// The outputs of region 0, exactly as the specification defines them. An input of the wrong type or shape, an overflow
+// The outputs of body 0, exactly as the specification defines them. An input of the wrong type or shape, an overflow
 // that the specification forbids (REQUIRE) and an endless loop give an error. The program is valid.
 Result<std::vector<TensorData>> run(const Program& program, std::span<const TensorData> inputs,
                                     const Observer& observer = {});

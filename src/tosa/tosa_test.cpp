@@ -35,7 +35,7 @@ Program sample() {
   Builder no(program, "no");
   no.output(no.identity(no.input("v", DType::I32, {1, 4, 4, 5})));
   TensorId positive = b.greater(b.scalar(DType::I32, 1), b.scalar(DType::I32, 0));
-  wide = b.cond_if(positive, std::array{wide}, yes.region_id(), no.region_id())[0];
+  wide = b.cond_if(positive, std::array{wide}, yes.body_id(), no.body_id())[0];
 
   TensorId narrow =
       b.rescale(wide, {.multiplier = {1 << 30}, .shift = {42}, .output_zp = -1, .rounding = Rounding::Double});
@@ -107,12 +107,12 @@ TEST(Tosa, observer_sees_every_output_in_order) {
   Program program = sample();
   std::vector<std::string> seen;
   auto result = run(program, std::array{sample_input()},
-                    [&](const Region& region, const Operator& op, TensorId output, const TensorData& value) {
-                      EXPECT_EQ(value.shape, region.tensors[output].shape);
+                    [&](const Body& body, const Operator& op, TensorId output, const TensorData& value) {
+                      EXPECT_EQ(value.shape, body.tensors[output].shape);
                       seen.emplace_back(name(op.op));
                     });
   ASSERT_TRUE(result);
-  ASSERT_EQ(seen.size(), program.regions[0].operators.size() + 1);  // one operator of the branch
+  ASSERT_EQ(seen.size(), program.bodies[0].operators.size() + 1);  // one operator of the branch
   EXPECT_EQ(seen[0], "CONV2D");
   EXPECT_EQ(seen[5], "ABS");
   EXPECT_EQ(seen[6], "COND_IF");
@@ -125,7 +125,7 @@ TEST(Tosa, text_has_one_line_per_operator) {
   TensorId x = b.input("x", DType::I8, {1, 2});
   b.output(b.clamp(x, 0, 6));
   EXPECT_EQ(text(program),
-            "region @main(%x : i8[1,2])\n"
+            "body @main(%x : i8[1,2])\n"
             "  %CLAMP1 : i8[1,2] = CLAMP %x min=0 max=6  # act\n"
             "  return %CLAMP1\n");
 }
@@ -161,7 +161,7 @@ TEST(Tosa, an_endless_loop_ends) {
   Builder body(program, "body");
   body.output(body.input("v", DType::Bool, {1}));
   TensorId x = b.input("x", DType::Bool, {1});
-  b.output(b.while_loop(std::array{x}, cond.region_id(), body.region_id())[0]);
+  b.output(b.while_loop(std::array{x}, cond.body_id(), body.body_id())[0]);
   ASSERT_EQ(problem(program), "");
   auto result = run(program, std::array{TensorData{DType::Bool, {1}, Buffer(1)}});
   ASSERT_FALSE(result);
@@ -172,13 +172,13 @@ TEST(Tosa, an_endless_loop_ends) {
 template <typename Change>
 std::string broken(const Change& change) {
   Program program = sample();
-  change(program.regions[0]);
+  change(program.bodies[0]);
   return problem(program);
 }
 
-size_t find(const Region& region, Op op) {
+size_t find(const Body& body, Op op) {
   size_t i = 0;
-  while (region.operators[i].op != op) ++i;
+  while (body.operators[i].op != op) ++i;
   return i;
 }
 
@@ -188,52 +188,51 @@ TEST(Tosa, validator_names_what_is_wrong) {
                ? testing::AssertionSuccess()
                : testing::AssertionFailure() << "'" << message << "' lacks '" << part << "'";
   };
-  EXPECT_TRUE(has(broken([](Region& r) {
+  EXPECT_TRUE(has(broken([](Body& r) {
                     std::get<Conv2dAttributes>(r.operators[0].attributes).stride = {2, 2};
                   }),
                   "windows do not fit exactly along height"));
-  EXPECT_TRUE(has(broken([](Region& r) {
+  EXPECT_TRUE(has(broken([](Body& r) {
                     std::get<Conv2dAttributes>(r.operators[0].attributes).pad = {-1, 0, 0, 0};
                   }),
                   "padding is -1"));
-  EXPECT_TRUE(has(broken([](Region& r) {
+  EXPECT_TRUE(has(broken([](Body& r) {
                     std::get<Conv2dAttributes>(r.operators[0].attributes).stride = {9000, 1};
                   }),
                   "stride is 9000"));
-  EXPECT_TRUE(has(broken([](Region& r) { r.tensors[r.operators[0].outputs[0]].shape[1] = 5; }),
+  EXPECT_TRUE(has(broken([](Body& r) { r.tensors[r.operators[0].outputs[0]].shape[1] = 5; }),
                   "the operator makes i32[1,4,4,5]"));
-  EXPECT_TRUE(has(broken([](Region& r) { r.tensors[r.operators[0].outputs[0]].dtype = DType::I16; }),
-                  "CONV2D at 'features.0'"));
-  EXPECT_TRUE(has(broken([](Region& r) { r.operators[0].inputs.pop_back(); }), "it has 4 inputs; it needs 5"));
-  EXPECT_TRUE(has(broken([](Region& r) { r.operators[0].inputs[0] = 9999; }), "an input does not exist"));
   EXPECT_TRUE(
-      has(broken([](Region& r) { r.operators[0].attributes = NoAttributes{}; }), "attributes of another operator"));
-  EXPECT_TRUE(has(broken([](Region& r) { std::swap(r.operators[0], r.operators[1]); }), "used before it is made"));
-  EXPECT_TRUE(has(broken([](Region& r) { r.operators.push_back(r.operators[0]); }), "is made twice"));
-  EXPECT_TRUE(has(broken([](Region& r) { r.outputs.push_back(9999); }), "output that does not exist"));
-  EXPECT_TRUE(has(broken([](Region& r) { r.tensors[0].shape = {1, 0, 4, 3}; }), "shape [1,0,4,3]"));
-  EXPECT_TRUE(has(broken([](Region& r) { r.tensors[0].shape = {1, 1, 1, 1, 1, 1, 48}; }), "at most 6 sizes"));
-  EXPECT_TRUE(has(broken([](Region& r) { r.tensors[0].shape = {65536, 65536, 65536, 65536}; }), "fewer than 2^31"));
-  EXPECT_TRUE(has(broken([](Region& r) { r.tensors[1].data.pop_back(); }), "134 bytes"));
-  EXPECT_TRUE(has(broken([](Region& r) { r.tensors[1].name = "x"; }), "are called 'x'"));
+      has(broken([](Body& r) { r.tensors[r.operators[0].outputs[0]].dtype = DType::I16; }), "CONV2D at 'features.0'"));
+  EXPECT_TRUE(has(broken([](Body& r) { r.operators[0].inputs.pop_back(); }), "it has 4 inputs; it needs 5"));
+  EXPECT_TRUE(has(broken([](Body& r) { r.operators[0].inputs[0] = 9999; }), "an input does not exist"));
   EXPECT_TRUE(
-      has(broken([](Region& r) { r.tensors[r.operators[1].inputs[2]].data[0] = std::byte{1}; }), "shift 0 is 1"));
-  EXPECT_TRUE(has(broken([](Region& r) { std::get<RescaleAttributes>(r.operators[1].attributes).scale32 = false; }),
+      has(broken([](Body& r) { r.operators[0].attributes = NoAttributes{}; }), "attributes of another operator"));
+  EXPECT_TRUE(has(broken([](Body& r) { std::swap(r.operators[0], r.operators[1]); }), "used before it is made"));
+  EXPECT_TRUE(has(broken([](Body& r) { r.operators.push_back(r.operators[0]); }), "is made twice"));
+  EXPECT_TRUE(has(broken([](Body& r) { r.outputs.push_back(9999); }), "output that does not exist"));
+  EXPECT_TRUE(has(broken([](Body& r) { r.tensors[0].shape = {1, 0, 4, 3}; }), "shape [1,0,4,3]"));
+  EXPECT_TRUE(has(broken([](Body& r) { r.tensors[0].shape = {1, 1, 1, 1, 1, 1, 48}; }), "at most 6 sizes"));
+  EXPECT_TRUE(has(broken([](Body& r) { r.tensors[0].shape = {65536, 65536, 65536, 65536}; }), "fewer than 2^31"));
+  EXPECT_TRUE(has(broken([](Body& r) { r.tensors[1].data.pop_back(); }), "134 bytes"));
+  EXPECT_TRUE(has(broken([](Body& r) { r.tensors[1].name = "x"; }), "are called 'x'"));
+  EXPECT_TRUE(has(broken([](Body& r) { r.tensors[r.operators[1].inputs[2]].data[0] = std::byte{1}; }), "shift 0 is 1"));
+  EXPECT_TRUE(has(broken([](Body& r) { std::get<RescaleAttributes>(r.operators[1].attributes).scale32 = false; }),
                   "must be a constant i16[5]"));
   EXPECT_TRUE(
-      has(broken([](Region& r) { std::get<RescaleAttributes>(r.operators[1].attributes).output_unsigned = true; }),
+      has(broken([](Body& r) { std::get<RescaleAttributes>(r.operators[1].attributes).output_unsigned = true; }),
           "cannot go with unsigned"));
+  EXPECT_TRUE(
+      has(broken([](Body& r) { std::get<ClampAttributes>(r.operators[find(r, Op::Clamp)].attributes).max_val = 300; }),
+          "not a range of i8"));
   EXPECT_TRUE(has(
-      broken([](Region& r) { std::get<ClampAttributes>(r.operators[find(r, Op::Clamp)].attributes).max_val = 300; }),
-      "not a range of i8"));
-  EXPECT_TRUE(has(
-      broken([](Region& r) { std::get<ReshapeAttributes>(r.operators[find(r, Op::Reshape)].attributes).shape = {7}; }),
+      broken([](Body& r) { std::get<ReshapeAttributes>(r.operators[find(r, Op::Reshape)].attributes).shape = {7}; }),
       "cannot become [7]"));
-  EXPECT_TRUE(has(broken([](Region& r) {
+  EXPECT_TRUE(has(broken([](Body& r) {
                     std::get<CondIfAttributes>(r.operators[find(r, Op::CondIf)].attributes) = {0, 0};
                   }),
                   "contains itself"));
-  EXPECT_TRUE(has(broken([](Region& r) {
+  EXPECT_TRUE(has(broken([](Body& r) {
                     std::get<CondIfAttributes>(r.operators[find(r, Op::CondIf)].attributes) = {1, 77};
                   }),
                   "does not exist"));
@@ -244,8 +243,8 @@ TEST(Tosa, zero_points_follow_the_type) {
   Builder b(program);
   TensorId x = b.input("x", DType::I16, {2});
   b.output(b.negate(x));
-  Region& region = program.regions[0];
-  region.tensors[region.operators[0].inputs[1]].data[0] = std::byte{1};
+  Body& body = program.bodies[0];
+  body.tensors[body.operators[0].inputs[1]].data[0] = std::byte{1};
   EXPECT_NE(problem(program).find("the zero point of i16 is 1"), std::string::npos);
 }
 
@@ -267,7 +266,7 @@ TEST(Tosa, survives_changed_bytes) {
       ++readable;
       EXPECT_EQ(problem(*program), "");
       EXPECT_FALSE(text(*program).empty());
-      const Region& main = program->regions[0];
+      const Body& main = program->bodies[0];
       if (main.inputs.size() != 1 || element_count(main.tensors[main.inputs[0]].shape) != 48) continue;
       static_cast<void>(run(*program, std::array{sample_input()}));
     }

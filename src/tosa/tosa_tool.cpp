@@ -53,10 +53,10 @@ Result<void> run_file(const std::vector<std::string>& arguments) {
     if (write(program) != first) return error("Writing what was read changes the file.");
   }
   std::vector<TensorData> values;
-  for (size_t i = 0; i < inputs.size() && i < program.regions[0].inputs.size(); ++i) {
+  for (size_t i = 0; i < inputs.size() && i < program.bodies[0].inputs.size(); ++i) {
     TRY_ASSIGN(auto file, MappedFile::open(inputs[i]));
     TRY_ASSIGN(NpyArray array, read_npy(file->bytes()));
-    const Tensor& expected = program.regions[0].tensors[program.regions[0].inputs[i]];
+    const Tensor& expected = program.bodies[0].tensors[program.bodies[0].inputs[i]];
     if (array.dtype != npy_dtype(expected.dtype)) return error("{} has type {}.", inputs[i], array.dtype);
     values.push_back({expected.dtype, {array.shape.begin(), array.shape.end()}, std::move(array.data)});
   }
@@ -64,9 +64,9 @@ Result<void> run_file(const std::vector<std::string>& arguments) {
   std::vector<NamedArray> seen;
   Observer observer;
   if (!all.empty())
-    observer = [&](const Region& region, const Operator& op, TensorId id, const TensorData& value) {
+    observer = [&](const Body& body, const Operator& op, TensorId id, const TensorData& value) {
       NpyArray array{std::string(npy_dtype(value.dtype)), {value.shape.begin(), value.shape.end()}, value.data};
-      seen.push_back({fmt::format("{}/{}/{}", seen.size(), op.location, region.tensors[id].name), std::move(array)});
+      seen.push_back({fmt::format("{}/{}/{}", seen.size(), op.location, body.tensors[id].name), std::move(array)});
     };
   TRY_ASSIGN(std::vector<TensorData> results, run(program, values, observer));
   if (!all.empty()) {
@@ -90,7 +90,7 @@ Result<void> main_with(const std::vector<std::string>& arguments) {
   if (arguments[0] == "rewrite" && arguments.size() > 2) {
     Timer timer;
     Buffer bytes = write(program);
-    fmt::print("{:.3f} ms, {} operators, {} bytes\n", timer.milliseconds(), program.regions[0].operators.size(),
+    fmt::print("{:.3f} ms, {} operators, {} bytes\n", timer.milliseconds(), program.bodies[0].operators.size(),
                bytes.size());
     TRY(write_file(arguments[2], bytes));
   }

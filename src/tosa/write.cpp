@@ -20,9 +20,8 @@ using Strings = std::vector<Text>;
 
 constexpr auto kNan = fb::NanPropagationMode::PROPAGATE;  // no meaning for integers; the specification's default
 
-fb::DType accumulator(const Region& region, const Operator& op) {
-  return region.tensors[op.inputs[0]].dtype == DType::I16 && op.op != Op::AvgPool2d ? fb::DType::INT48
-                                                                                    : fb::DType::INT32;
+fb::DType accumulator(const Body& body, const Operator& op) {
+  return body.tensors[op.inputs[0]].dtype == DType::I16 && op.op != Op::AvgPool2d ? fb::DType::INT48 : fb::DType::INT32;
 }
 
 template <size_t N>
@@ -44,7 +43,7 @@ Offset<swoop_flatbuffers::Vector<uint8_t>> limit(FlatBufferBuilder& b, int64_t v
 struct AttributeWriter {
   FlatBufferBuilder& b;
   const Program& program;
-  const Region& region;
+  const Body& body;
   const Operator& op;
 
   Any operator()(const NoAttributes&) const {
@@ -56,25 +55,25 @@ struct AttributeWriter {
     auto pad = ints(b, a.pad);
     auto stride = ints(b, a.stride);
     auto dilation = ints(b, a.dilation);
-    return fb::CreateConv2dAttribute(b, pad, stride, dilation, a.local_bound, accumulator(region, op)).Union();
+    return fb::CreateConv2dAttribute(b, pad, stride, dilation, a.local_bound, accumulator(body, op)).Union();
   }
   Any operator()(const Conv3dAttributes& a) const {
     auto pad = ints(b, a.pad);
     auto stride = ints(b, a.stride);
     auto dilation = ints(b, a.dilation);
-    return fb::CreateConv3dAttribute(b, pad, stride, dilation, a.local_bound, accumulator(region, op)).Union();
+    return fb::CreateConv3dAttribute(b, pad, stride, dilation, a.local_bound, accumulator(body, op)).Union();
   }
   Any operator()(const TransposeConv2dAttributes& a) const {
     auto pad = ints(b, a.out_pad);
     auto stride = ints(b, a.stride);
-    return fb::CreateTransposeConv2dAttribute(b, pad, stride, a.local_bound, accumulator(region, op)).Union();
+    return fb::CreateTransposeConv2dAttribute(b, pad, stride, a.local_bound, accumulator(body, op)).Union();
   }
   Any operator()(const PoolAttributes& a) const {
     auto kernel = ints(b, a.kernel);
     auto stride = ints(b, a.stride);
     auto pad = ints(b, a.pad);
     if (op.op == Op::MaxPool2d) return fb::CreateMaxPool2dAttribute(b, kernel, stride, pad, kNan).Union();
-    return fb::CreateAvgPool2dAttribute(b, kernel, stride, pad, accumulator(region, op)).Union();
+    return fb::CreateAvgPool2dAttribute(b, kernel, stride, pad, accumulator(body, op)).Union();
   }
   Any operator()(const RescaleAttributes& a) const {
     return fb::CreateRescaleAttribute(b, a.scale32, static_cast<fb::RoundingMode>(a.rounding), a.per_channel,
@@ -82,7 +81,7 @@ struct AttributeWriter {
         .Union();
   }
   Any operator()(const ClampAttributes& a) const {
-    DType dtype = region.tensors[op.inputs[0]].dtype;
+    DType dtype = body.tensors[op.inputs[0]].dtype;
     auto low = limit(b, a.min_val, dtype);
     auto high = limit(b, a.max_val, dtype);
     return fb::CreateClampAttribute(b, low, high, kNan).Union();
@@ -106,13 +105,13 @@ struct AttributeWriter {
   }
   Any operator()(const CastAttributes&) const { return fb::CreateCastAttribute(b).Union(); }
   Any operator()(const CondIfAttributes& a) const {
-    auto yes = b.CreateSharedString(program.regions[a.then_region].name);
-    auto no = b.CreateSharedString(program.regions[a.else_region].name);
+    auto yes = b.CreateSharedString(program.bodies[a.then_body].name);
+    auto no = b.CreateSharedString(program.bodies[a.else_body].name);
     return fb::CreateCondIfAttribute(b, yes, no).Union();
   }
   Any operator()(const WhileLoopAttributes& a) const {
-    auto condition = b.CreateSharedString(program.regions[a.cond_region].name);
-    auto body = b.CreateSharedString(program.regions[a.body_region].name);
+    auto condition = b.CreateSharedString(program.bodies[a.cond_body].name);
+    auto body = b.CreateSharedString(program.bodies[a.loop_body].name);
     return fb::CreateWhileLoopAttribute(b, condition, body).Union();
   }
 };
@@ -153,33 +152,32 @@ Offset<swoop_flatbuffers::Vector<uint8_t>> constant_data(FlatBufferBuilder& b, c
   return raw(b, tensor.data.data(), tensor.data.size());
 }
 
-class RegionWriter {
+class BodyWriter {
  public:
-  RegionWriter(FlatBufferBuilder& b, const Program& program, const Region& region)
-      : b_(b), program_(program), region_(region) {}
+  BodyWriter(FlatBufferBuilder& b, const Program& program, const Body& body) : b_(b), program_(program), body_(body) {}
 
   Offset<fb::TosaRegion> write() {
     write_tensors();
-    for (const Operator& op : region_.operators) write_operator(op);
-    Text region_name = b_.CreateSharedString(region_.name);
-    Strings inputs = names_of(region_.inputs);
-    Strings outputs = names_of(region_.outputs);
+    for (const Operator& op : body_.operators) write_operator(op);
+    Text body_name = b_.CreateSharedString(body_.name);
+    Strings inputs = names_of(body_.inputs);
+    Strings outputs = names_of(body_.outputs);
     constants_.insert(constants_.end(), operators_.begin(), operators_.end());
     auto operators = b_.CreateVector(constants_);
     auto tensors = b_.CreateVector(tensors_);
     auto input_names = b_.CreateVector(inputs);
     auto output_names = b_.CreateVector(outputs);
     auto shapes = b_.CreateVector(shapes_);
-    auto block = fb::CreateTosaBasicBlock(b_, region_name, operators, tensors, input_names, output_names, shapes);
-    return fb::CreateTosaRegion(b_, region_name, b_.CreateVector(&block, 1));
+    auto block = fb::CreateTosaBasicBlock(b_, body_name, operators, tensors, input_names, output_names, shapes);
+    return fb::CreateTosaRegion(b_, body_name, b_.CreateVector(&block, 1));
   }
 
  private:
   void write_tensors() {
     empty_ = fb::CreateConstAttribute(b_).Union();
     no_inputs_ = b_.CreateVector(Strings{});
-    for (TensorId id = 0; id < region_.tensors.size(); ++id) {
-      const Tensor& tensor = region_.tensors[id];
+    for (TensorId id = 0; id < body_.tensors.size(); ++id) {
+      const Tensor& tensor = body_.tensors[id];
       Text name = b_.CreateString(tensor.name.empty() ? fmt::format("unnamed.{}", id) : tensor.name);
       names_.push_back(name);
       // Names of shapes must differ from all names of tensors.
@@ -221,7 +219,7 @@ class RegionWriter {
     ShapeOperands shapes = shape_operands(op);
     for (size_t i = 0; i < shapes.values.size(); ++i)
       inputs.insert(inputs.begin() + static_cast<ptrdiff_t>(shapes.position + i), shape_name(shapes.values[i]));
-    Any attribute = std::visit(AttributeWriter{b_, program_, region_, op}, op.attributes);
+    Any attribute = std::visit(AttributeWriter{b_, program_, body_, op}, op.attributes);
     auto input_names = b_.CreateVector(inputs);
     auto output_names = b_.CreateVector(outputs);
     Offset<fb::OpLocation> location = 0;
@@ -232,7 +230,7 @@ class RegionWriter {
 
   FlatBufferBuilder& b_;
   const Program& program_;
-  const Region& region_;
+  const Body& body_;
   Any empty_ = 0;
   Offset<swoop_flatbuffers::Vector<Text>> no_inputs_ = 0;
   Strings names_;
@@ -248,16 +246,16 @@ class RegionWriter {
 
 Buffer write(const Program& program) {
   size_t estimate = 1024;
-  for (const Region& region : program.regions) {
-    estimate += region.operators.size() * 256;
-    for (const Tensor& tensor : region.tensors) estimate += tensor.data.size() + 160;
+  for (const Body& body : program.bodies) {
+    estimate += body.operators.size() * 256;
+    for (const Tensor& tensor : body.tensors) estimate += tensor.data.size() + 160;
   }
   FlatBufferBuilder b(estimate);
-  std::vector<Offset<fb::TosaRegion>> regions;
-  for (const Region& region : program.regions) regions.push_back(RegionWriter(b, program, region).write());
-  auto region_list = b.CreateVector(regions);
+  std::vector<Offset<fb::TosaRegion>> bodies;
+  for (const Body& body : program.bodies) bodies.push_back(BodyWriter(b, program, body).write());
+  auto body_list = b.CreateVector(bodies);
   auto version = fb::CreateVersion(b, 1, 0, 0, false);
-  b.Finish(fb::CreateTosaGraph(b, version, region_list), fb::TosaGraphIdentifier());
+  b.Finish(fb::CreateTosaGraph(b, version, body_list), fb::TosaGraphIdentifier());
   const auto* data = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
   return {data, data + b.GetSize()};
 }
