@@ -206,7 +206,7 @@ def calibration(model, theirs, runs, folder):
     np.savez(test, x=np.load(model.with_suffix(".npz"))["x"][:1])
     times = []
     for _ in range(runs):
-        done = subprocess.run([BUILD / "quantize_tool", model, model.with_suffix(".npz"), test], capture_output=True, text=True, check=True)
+        done = subprocess.run([BUILD / "swoop_test_tool", "quantize", model, model.with_suffix(".npz"), test], capture_output=True, text=True, check=True)
         words = done.stdout.split()
         times.append(float(words[words.index("calibrate_seconds") + 1]) * 1e3)
     ours, peers = statistics.median(times), theirs["calibrate_seconds"] * 1e3

@@ -1,6 +1,5 @@
 # room(NAME USES other rooms...): a static library from src/NAME/*.cpp and, with SWOOP_TESTS, a test program NAME_test
-# from src/NAME/*_test.cpp and a program per src/NAME/*_tool.cpp, which Python tests drive. Fuzz targets (src/NAME/*_fuzz.cpp)
-# are built with SWOOP_FUZZ.
+# from src/NAME/*_test.cpp. Fuzz targets (src/NAME/*_fuzz.cpp) are built with SWOOP_FUZZ.
 add_custom_target(fuzzers)
 
 # A room's files are compiled eight at a time, so that the headers they share are read once: a build from nothing takes
@@ -17,9 +16,7 @@ function(room NAME)
   set(fuzzers ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cpp$")
-  set(tools ${sources})
-  list(FILTER tools INCLUDE REGEX "_tool\\.cpp$")
-  list(FILTER sources EXCLUDE REGEX "(_test|_fuzz|_tool|/main)\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "(_test|_fuzz|/main)\\.cpp$")
 
   set(libraries "")
   foreach(used ${ROOM_USES})
@@ -43,13 +40,6 @@ function(room NAME)
     target_link_libraries(${NAME}_test PRIVATE swoop_${NAME} ${SWOOP_${NAME}_TEST_LIBRARIES} GTest::gtest_main)
     target_compile_definitions(${NAME}_test PRIVATE SWOOP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${NAME} COMMAND ${NAME}_test)
-  endif()
-  if(SWOOP_TESTS)
-    foreach(file ${tools})
-      get_filename_component(tool ${file} NAME_WE)
-      add_executable(${tool} ${file})
-      target_link_libraries(${tool} PRIVATE swoop_${NAME})
-    endforeach()
   endif()
   if(SWOOP_FUZZ)
     foreach(file ${fuzzers})

@@ -1,4 +1,4 @@
-"""Compiles TOSA graphs with the peer's compiler, runs them with run_tool and with the TOSA reference model, and
+"""Compiles TOSA graphs with the peer's compiler, runs them with swoop_test_tool and with the TOSA reference model, and
 compares.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "run_tool"
+TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "swoop_test_tool"
 
 # Per target: system configuration, memory mode, and the arena limit that vela's front end passes on.
 MODES = {
@@ -91,9 +91,9 @@ def reference(tosa, inputs):
 
 def run_folder(folder, timeout=1800):
     """{name: "ok" or the error} for every program in the folder."""
-    done = subprocess.run([TOOL, folder], capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run([TOOL, "run-blobs", folder], capture_output=True, text=True, timeout=timeout)
     if done.returncode != 0:
-        raise RuntimeError(f"run_tool ended with {done.returncode}: {done.stderr[-500:]}")
+        raise RuntimeError(f"swoop_test_tool ended with {done.returncode}: {done.stderr[-500:]}")
     return dict(line.split(" ", 1) for line in done.stdout.splitlines())
 
 

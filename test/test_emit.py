@@ -15,7 +15,7 @@ pytest.importorskip("executorch", reason="executorch is not installed (tools/set
 import torch.nn.functional as F  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "emit_tool"
+TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "swoop_test_tool"
 
 
 def numbers(*shape, seed=0):
@@ -66,7 +66,7 @@ PROGRAMS = {
 
 def emit(tmp_path, name):
     (tmp_path / "graph.ir").write_text(PROGRAMS[name][0])
-    done = subprocess.run([TOOL, tmp_path / "graph.ir", tmp_path / "model.pte"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([TOOL, "emit", tmp_path / "graph.ir", tmp_path / "model.pte"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return tmp_path / "model.pte"
 

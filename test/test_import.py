@@ -18,7 +18,7 @@ from torch.export.graph_signature import InputKind  # noqa: E402
 import import_cases  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "import_tool"
+TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "swoop_test_tool"
 CASES = import_cases.build()
 SEEN = set()
 
@@ -51,14 +51,14 @@ def save(program, path):
 
 
 def text_of(path):
-    done = subprocess.run([TOOL, path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([TOOL, "import", path], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def refused(path):
     """The sentence with which a file is refused."""
-    done = subprocess.run([TOOL, path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([TOOL, "import", path], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stdout == "", (done.returncode, done.stderr)
     return done.stderr.strip()
 
@@ -121,7 +121,7 @@ def execute(names, module, inputs, decompose, folder):
     path = save(program, folder / "model.pt2")
     users = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
     np.savez(folder / "in.npz", **{user: x.numpy() for user, x in zip(users, inputs)})
-    command = [TOOL, path, "--run", folder / "in.npz", folder / "out.npz"]
+    command = [TOOL, "import", path, "--run", folder / "in.npz", folder / "out.npz"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode != 0 or "= opaque" in done.stdout:
         return done.stderr or done.stdout
@@ -168,7 +168,7 @@ LAYOUTS = sorted((ROOT / "test" / "layouts").glob("*.pt2"))
 def test_files_of_every_release_since_2_9_give_what_that_release_computed(path, tmp_path):
     wanted = np.load(path.with_suffix(".npz"))
     np.savez(tmp_path / "in.npz", x=wanted["x"])
-    done = subprocess.run([TOOL, path, "--run", tmp_path / "in.npz", tmp_path / "out.npz"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([TOOL, "import", path, "--run", tmp_path / "in.npz", tmp_path / "out.npz"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert 'name "conv2d"' in done.stdout and '"make_layouts.py":' in done.stdout
     got = np.load(tmp_path / "out.npz")
@@ -181,7 +181,7 @@ def test_files_of_every_release_since_2_9_give_what_that_release_computed(path, 
 
 
 def table():
-    lines = subprocess.run([TOOL, "--operators"], capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run([TOOL, "operators"], capture_output=True, text=True, check=True).stdout.splitlines()
     return [line.split("\t") for line in lines]
 
 
@@ -314,7 +314,7 @@ def test_bodies_are_closed_over_nothing(tmp_path):
 
 def run(path, tmp_path, **inputs):
     np.savez(tmp_path / "in.npz", **inputs)
-    subprocess.run([TOOL, path, "--run", tmp_path / "in.npz", tmp_path / "out.npz"], check=True, capture_output=True)
+    subprocess.run([TOOL, "import", path, "--run", tmp_path / "in.npz", tmp_path / "out.npz"], check=True, capture_output=True)
     return np.load(tmp_path / "out.npz")
 
 
@@ -417,7 +417,7 @@ def test_zero_byte_payloads_are_zeros(tmp_path):
     path = save(export(Net(), (torch.zeros(1, 3, 8, 8),)), tmp_path / "net.pt2")
     empty = rewrite(path, tmp_path / "zero.pt2", lambda n, d: (n, b"" if "/weight_" in n else d))
     np.savez(tmp_path / "in.npz", x=np.ones((1, 3, 8, 8), np.float32))
-    subprocess.run([TOOL, empty, "--run", tmp_path / "in.npz", tmp_path / "out.npz"], check=True)
+    subprocess.run([TOOL, "import", empty, "--run", tmp_path / "in.npz", tmp_path / "out.npz"], check=True)
     assert not np.load(tmp_path / "out.npz")["out0"].any()
 
 

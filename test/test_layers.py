@@ -43,7 +43,7 @@ def compile_and_run(model, inputs, folder, target, *flags):
 def interpreter_values(folder):
     """(node, codes) of what the nodes of region 0 compute, in order, by the TOSA interpreter on what crossed the region's border."""
     inputs = [part for i in range(9) if (path := folder / "run" / f"region0_in{i}.npy").exists() for part in ("-i", path)]
-    done = tool("tosa_tool", "run", folder / "compiled" / "region0.tosa", "--all", folder / "all.npz", *inputs)
+    done = tool("swoop_test_tool", "tosa-run", folder / "compiled" / "region0.tosa", "--all", folder / "all.npz", *inputs)
     assert done.returncode == 0, done.stderr
     values = []
     with np.load(folder / "all.npz") as arrays:

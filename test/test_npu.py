@@ -19,7 +19,7 @@ import npu_graphs  # noqa: E402
 import numpy as np  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "npu_tool"
+TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "swoop_test_tool"
 
 U55 = [("Ethos_U55_High_End_Embedded", "Shared_Sram"), ("Ethos_U55_Deep_Embedded", "Sram_Only")]
 U65 = [("Ethos_U65_High_End", "Dedicated_Sram_384KB"), ("Ethos_U65_Embedded", "Shared_Sram"),
@@ -33,7 +33,7 @@ MEMORIES = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "Off
 
 
 def ours(tosa, target, folder, *flags):
-    return subprocess.run([TOOL, tosa, target, folder, *flags], capture_output=True, text=True, timeout=600)
+    return subprocess.run([TOOL, "npu", tosa, target, folder, *flags], capture_output=True, text=True, timeout=600)
 
 
 def peers(tosa, target, folder, *flags):

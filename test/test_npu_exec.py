@@ -96,7 +96,7 @@ def compile_case(kind, target, folder):
 
 def test_trace_names_every_operation(tmp_path):
     stem = compile_case("two_convs", "ethos-u55-128", tmp_path)
-    trace = subprocess.run([npu_exec.TOOL, "--trace", stem], capture_output=True, text=True)
+    trace = subprocess.run([npu_exec.TOOL, "trace", stem], capture_output=True, text=True)
     assert trace.returncode == 0, trace.stderr
     lines = trace.stdout.splitlines()
     assert sum("CONV" in line or "DEPTHWISE" in line for line in lines) >= 2
@@ -154,7 +154,7 @@ def test_maxima_in_front_of_a_concat_are_misread_by_the_peer(tmp_path):
 
 def test_text_lists_every_word_once(tmp_path):
     stem = compile_case("conv", "ethos-u85-256", tmp_path)
-    text = subprocess.run([npu_exec.TOOL, "--text", f"{stem}.blob"], capture_output=True, text=True).stdout.splitlines()
+    text = subprocess.run([npu_exec.TOOL, "commands", f"{stem}.blob"], capture_output=True, text=True).stdout.splitlines()
     assert text[0] == "ethos-u85-256"
     positions = [int(line.split()[0]) for line in text[1:]]
     wide = [":0x" in line for line in text[1:]]

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed (
 import ops_cases  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "ops_tool"
+TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "swoop_test_tool"
 CASES = ops_cases.build()
 
 
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
         (path / f"{number}.ir").write_text(text)
         for i, x in enumerate(inputs):
             np.save(path / f"{number}.in{i}.npy", x.numpy())
-    subprocess.run([TOOL, path], check=True, timeout=300)
+    subprocess.run([TOOL, "ops", path], check=True, timeout=300)
     return path
 
 

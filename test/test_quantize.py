@@ -18,12 +18,12 @@ from torchao.quantization.pt2e.observer import HistogramObserver  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release"))
-TOOL = BUILD / "quantize_tool"
+TOOL = BUILD / "swoop_test_tool"
 MODELS = sorted(p.name[:-9] for p in (ROOT / "test" / "models").glob("*_int8.pt2"))
 
 
 def quantize(*arguments):
-    return subprocess.run([TOOL, *map(str, arguments)], capture_output=True, text=True, timeout=600)
+    return subprocess.run([TOOL, "quantize", *map(str, arguments)], capture_output=True, text=True, timeout=600)
 
 
 def sqnr_of(*arguments):
@@ -64,7 +64,7 @@ def test_signal_over_noise_is_not_below_the_peers(name, tmp_path):
 
 
 def values_of(text):
-    """value name -> (scale, zero point), of print=values."""
+    """value name -> (scale, zero point), of --print values."""
     found = re.finditer(r"^(\S+) .*i8\[[\d,]*\] q\(([-\d.e]+), (-?\d+)\)$", text, re.M)
     return {m[1]: (float(m[2]), int(m[3])) for m in found}
 
@@ -87,7 +87,7 @@ def test_method_histogram_is_the_peers_observer(seed, tmp_path):
 
     torch.export.save(torch.export.export(Net(), (samples[0],)), tmp_path / "m.pt2")
     path = save_samples(tmp_path / "s.npz", "x", samples)
-    result = quantize(tmp_path / "m.pt2", path, "method=histogram", "print=values")
+    result = quantize(tmp_path / "m.pt2", path, "--method", "histogram", "--print", "values")
     assert result.returncode == 0, result.stderr
     ours = values_of(result.stdout)["x"]
     assert ours[0] == pytest.approx(float(scale), rel=0.02)
@@ -131,18 +131,18 @@ def test_random_networks(seed, tmp_path):
     samples = [torch.randn(1, 8, 12, 12) for _ in range(4)]
     torch.export.save(torch.export.export(model, (samples[0],)), tmp_path / "m.pt2")
     path = save_samples(tmp_path / "s.npz", "x", samples)
-    result = quantize(tmp_path / "m.pt2", path, "print=layers")
+    result = quantize(tmp_path / "m.pt2", path, "--print", "layers")
     assert result.returncode == 0, result.stderr
     # Each layer alone: what the network makes of the noise before it (a LayerNorm of nearly equal numbers) is not its fault. A
     # small value that goes into a concat with a large one has the large one's steps.
     own = [float(m[1]) for m in re.finditer(r"^ +(\S+) +\S+ +\S+%", result.stdout, re.M)]
     assert len(own) >= 3 and min(own) > 20, f"seed {seed}\n{result.stdout}"
     int8 = float(re.search(r"sqnr_db (\S+)", result.stdout)[1])
-    assert sqnr_of(tmp_path / "m.pt2", path, "precision=int16") > int8, f"seed {seed}"
+    assert sqnr_of(tmp_path / "m.pt2", path, "--precision", "int16") > int8, f"seed {seed}"
 
 
 def test_random_samples_mark_the_result():
-    result = quantize(ROOT / "test" / "models" / "layernorm.pt2", "random:1", "print=values")
+    result = quantize(ROOT / "test" / "models" / "layernorm.pt2", "random:1", "--print", "values")
     assert result.returncode == 0, result.stderr
     assert "UNCALIBRATED" in result.stdout
 
@@ -152,7 +152,7 @@ def test_precision_on_a_budget(tmp_path):
     name = torch.export.load(f"{path}.pt2").graph_signature.user_inputs[0]
     samples = save_samples(tmp_path / "c.npz", name, np.load(f"{path}.npz")["calibrate"])
     before = sqnr_of(f"{path}.pt2", samples)
-    assert sqnr_of(f"{path}.pt2", samples, f"min_sqnr={before + 3}") >= before + 2.9
+    assert sqnr_of(f"{path}.pt2", samples, "--min-sqnr", before + 3) >= before + 2.9
 
 
 def write_png(path, pixels):

@@ -41,7 +41,7 @@ def program(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     inputs = np.load(MODELS / "moveaxis.npz")["test"]
     np.savez(folder / "in.npz", x=inputs)
-    done = tool("runtime_tool", folder / "model.pte", folder / "in.npz", folder / "out.npz", folder / "dump")
+    done = tool("swoop_test_tool", "run-pte", folder / "model.pte", folder / "in.npz", folder / "out.npz", folder / "dump")
     assert done.returncode == 0, done.stderr
     return folder, inputs, json.loads(done.stdout)
 
@@ -56,7 +56,7 @@ def test_python_runs_ethos_u_programs(program):
 
 def test_memory_is_what_the_file_says(program):
     folder, _, summary = program
-    done = tool("emit_tool", "--read", folder / "model.pte")
+    done = tool("swoop_test_tool", "read-pte", folder / "model.pte")
     assert done.returncode == 0, done.stderr
     words = next(line for line in done.stdout.splitlines() if line.startswith("method ")).split()
     said = dict(zip(words[2::2], map(int, words[3::2])))
@@ -70,7 +70,7 @@ def test_one_more_axis_means_several_runs(program, tmp_path):
     stacked = np.load(folder / "out.npz")["out0"]
     assert summary["runs"] == len(inputs) == len(stacked)
     np.savez(tmp_path / "one.npz", x=inputs[0])
-    assert tool("runtime_tool", folder / "model.pte", tmp_path / "one.npz", tmp_path / "out.npz").returncode == 0
+    assert tool("swoop_test_tool", "run-pte", folder / "model.pte", tmp_path / "one.npz", tmp_path / "out.npz").returncode == 0
     assert np.array_equal(np.load(tmp_path / "out.npz")["out0"], stacked[0])
 
 
@@ -84,12 +84,12 @@ def test_dump_shows_what_crosses_the_border(program):
 def test_doubles_are_taken_as_floats(program, tmp_path):
     folder, inputs, _ = program
     np.savez(tmp_path / "in.npz", x=inputs.astype(np.float64))
-    assert tool("runtime_tool", folder / "model.pte", tmp_path / "in.npz", tmp_path / "out.npz").returncode == 0
+    assert tool("swoop_test_tool", "run-pte", folder / "model.pte", tmp_path / "in.npz", tmp_path / "out.npz").returncode == 0
     assert np.array_equal(np.load(tmp_path / "out.npz")["out0"], np.load(folder / "out.npz")["out0"])
 
 
 def refused(*arguments):
-    done = tool("runtime_tool", *arguments)
+    done = tool("swoop_test_tool", "run-pte", *arguments)
     assert done.returncode == 1 and done.stdout == "", (done.returncode, done.stdout)
     return done.stderr
 

@@ -19,7 +19,7 @@ import tosa_graphs  # noqa: E402
 from tosa_graphs import BOOL, I8, I32, Graph, Tensor  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "tosa_tool"
+TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "swoop_test_tool"
 CASES = {"two_step": 40, "rescale": 30, "conv2d": 20, "depthwise_conv2d": 20, "resize": 20, "mul": 20}  # others 10 each
 VALID = reference.GraphStatus.TOSA_VALID
 
@@ -29,7 +29,7 @@ class Ours:
 
     def __init__(self, folder):
         self.folder = folder
-        self.process = subprocess.Popen([TOOL, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([TOOL, "tosa-serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, flatbuffer, feeds, outputs, *flags):
         path = self.folder / "case.tosa"

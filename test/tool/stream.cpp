@@ -1,17 +1,13 @@
-// Runs Ethos-U programs for the Python tests: `run_tool FOLDER [--repeat N]` executes every NAME.blob in the folder
-// (the block format of a .pte) on NAME.in (inputs one after the other) and writes NAME.out; one line per program says
-// "NAME ok" or "NAME error: ...". `run_tool --text BLOB` prints the commands, `run_tool --trace BLOB INPUTS` each
-// operation as it is carried out.
+// Ethos-U programs in the block format of a .pte.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 
 #include "run/run.h"
 #include "support/file.h"
+#include "tool/commands.h"
 
-namespace swoop {
+namespace swoop::test_tool {
 namespace {
 
 class Printer : public NpuObserver {
@@ -66,18 +62,23 @@ Result<void> run_one(const std::string& stem, int repeat, NpuObserver* observer)
   return write_file(stem + ".out", joined);
 }
 
-int run_folder(const std::string& folder, int repeat) {
+struct BlobFlags {
+  std::string folder;
+  int repeat = 1;
+};
+
+Result<void> run_folder(const BlobFlags& flags) {
   std::vector<std::string> stems;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
+  for (const auto& entry : std::filesystem::directory_iterator(flags.folder))
     if (entry.path().extension() == ".blob")
       stems.push_back((entry.path().parent_path() / entry.path().stem()).string());
   std::sort(stems.begin(), stems.end());
   for (const std::string& stem : stems) {
-    Result<void> done = run_one(stem, repeat, nullptr);
+    Result<void> done = run_one(stem, flags.repeat, nullptr);
     fmt::print("{} {}\n", std::filesystem::path(stem).filename().string(),
                done ? "ok" : "error: " + done.error().message);
   }
-  return 0;
+  return {};
 }
 
 Result<void> print_commands(const std::string& blob) {
@@ -90,25 +91,30 @@ Result<void> print_commands(const std::string& blob) {
   return {};
 }
 
-int main_of_tool(int argc, char** argv) {
-  std::vector<std::string> args(argv + 1, argv + argc);
-  Result<void> done;
-  if (args.size() == 2 && args[0] == "--text")
-    done = print_commands(args[1]);
-  else if (args.size() == 2 && args[0] == "--trace") {
-    Printer printer;
-    done = run_one(args[1], 1, &printer);
-  } else if (args.size() == 1)
-    return run_folder(args[0], 1);
-  else if (args.size() == 3 && args[1] == "--repeat")
-    return run_folder(args[0], std::stoi(args[2]));
-  else
-    done = error("run_tool FOLDER [--repeat N] | --text BLOB | --trace STEM");
-  if (!done) fmt::print(stderr, "{}\n", done.error().message);
-  return done ? 0 : 1;
+Result<void> trace(const std::string& stem) {
+  Printer printer;
+  return run_one(stem, 1, &printer);
 }
 
 }  // namespace
-}  // namespace swoop
 
-int main(int argc, char** argv) { return swoop::main_of_tool(argc, argv); }
+void add_stream(Commands& commands) {
+  auto flags = std::make_shared<BlobFlags>();
+  CLI::App* run = commands.add(
+      "run-blobs",
+      "executes every FOLDER/NAME.blob on NAME.in (inputs one after the other) and writes NAME.out; a line "
+      "per program says \"NAME ok\" or \"NAME error: ...\"",
+      flags, run_folder);
+  run->add_option("FOLDER", flags->folder)->required();
+  run->add_option("--repeat", flags->repeat, "runs each so often and prints the milliseconds");
+  auto blob = std::make_shared<std::string>();
+  commands.add("commands", "prints the commands of a program", blob, print_commands)
+      ->add_option("BLOB", *blob)
+      ->required();
+  auto stem = std::make_shared<std::string>();
+  commands.add("trace", "prints each operation of STEM.blob on STEM.in as it is carried out", stem, trace)
+      ->add_option("STEM", *stem)
+      ->required();
+}
+
+}  // namespace swoop::test_tool

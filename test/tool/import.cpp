@@ -1,25 +1,14 @@
-// import_tool FILE.pt2                  prints the imported graph as text, notes on stderr
-// import_tool FILE.pt2 --time N         prints the fastest of N imports in milliseconds
-// import_tool FILE.pt2 --run IN OUT     also executes it in float: IN and OUT are .npz, OUT has out0, out1, ...
-// import_tool --operators               prints the ATen table, a name and its schema per line
-// For the Python tests, which compare with PyTorch.
-#include <cstdio>
-#include <string>
-#include <string_view>
-
 #include "import/import.h"
+
+#include <limits>
+
 #include "ops/ops.h"
 #include "support/npz.h"
 #include "support/timer.h"
+#include "tool/commands.h"
 
-namespace swoop {
-
+namespace swoop::test_tool {
 namespace {
-
-int fail(const std::string& message) {
-  fmt::print(stderr, "{}\n", message);
-  return 1;
-}
 
 Result<Tensor> to_input(const NpyArray& array, const Type& type) {
   struct Kind {
@@ -68,35 +57,47 @@ Result<void> run(const Graph& graph, const std::string& in, const std::string& o
   return write_file(out, bytes);
 }
 
-int tool(const std::vector<std::string>& args) {
-  if (args.empty()) return fail("usage: import_tool FILE.pt2 [--time N | --run IN.npz OUT.npz]");
-  if (args[0] == "--operators") {
-    for (const AtenOperator& op : aten_operators())
-      fmt::print("{}\t{}\t{}\n", op.name, op.schema, op.opaque ? "opaque" : "core");
-    return 0;
-  }
-  if (args.size() == 3 && args[1] == "--time") {
-    double best = 1e9;
-    for (int i = 0; i < std::stoi(args[2]); ++i) {
+struct ImportFlags {
+  std::string model;
+  int time = 0;
+  std::vector<std::string> run;
+};
+
+Result<void> import_model(const ImportFlags& flags) {
+  if (flags.time > 0) {
+    double best = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < flags.time; ++i) {
       Timer timer;
-      Result<Graph> graph = import_pt2(args[0]);
+      TRY(import_pt2(flags.model));
       best = std::min(best, timer.milliseconds());
     }
     fmt::print("{:.3f}\n", best);
-    return 0;
+    return {};
   }
   std::vector<ImportNote> notes;
-  Result<Graph> graph = import_pt2(args[0], {}, &notes);
-  if (!graph) return fail(graph.error().message);
+  TRY_ASSIGN(Graph graph, import_pt2(flags.model, {}, &notes));
   for (const ImportNote& note : notes) fmt::print(stderr, "{}: {} ({})\n", note.source, note.message, note.node);
-  fmt::print("{}", print(*graph, {false, true}));
-  if (args.size() != 4 || args[1] != "--run") return 0;
-  Result<void> done = run(*graph, args[2], args[3]);
-  return done ? 0 : fail(done.error().message);
+  fmt::print("{}", print(graph, {false, true}));
+  return flags.run.empty() ? Result<void>() : run(graph, flags.run[0], flags.run[1]);
+}
+
+Result<void> print_operators(const NoFlags&) {
+  for (const AtenOperator& op : aten_operators())
+    fmt::print("{}\t{}\t{}\n", op.name, op.schema, op.opaque ? "opaque" : "core");
+  return {};
 }
 
 }  // namespace
 
-}  // namespace swoop
+void add_import(Commands& commands) {
+  auto flags = std::make_shared<ImportFlags>();
+  CLI::App* import = commands.add("import", "prints the imported graph as text, notes on stderr", flags, import_model);
+  import->add_option("FILE.pt2", flags->model)->required();
+  import->add_option("--time", flags->time, "prints the fastest of so many imports in milliseconds instead");
+  import->add_option("--run", flags->run, "IN.npz OUT.npz: also executes it in float; the results are out0, out1, ...")
+      ->expected(2);
+  commands.add("operators", "the ATen table, a name and its schema per line", std::make_shared<NoFlags>(),
+               print_operators);
+}
 
-int main(int argc, char** argv) { return swoop::tool({argv + 1, argv + argc}); }
+}  // namespace swoop::test_tool

@@ -1,14 +1,11 @@
-// For the Python tests: `emit_tool GRAPH.ir OUT.pte [--segments]` emits a graph in text form (with data) that has no
-// regions; `emit_tool --read FILE.pte` prints what read_pte finds.
+#include "emit/emit.h"
+
 #include <fmt/ranges.h>
 
-#include <cstdio>
-#include <cstring>
-
-#include "emit/emit.h"
 #include "support/file.h"
+#include "tool/commands.h"
 
-namespace swoop {
+namespace swoop::test_tool {
 namespace {
 
 void show_ports(std::string_view kind, const std::vector<ProgramTensor>& ports) {
@@ -20,7 +17,7 @@ void show_ports(std::string_view kind, const std::vector<ProgramTensor>& ports) 
   }
 }
 
-Result<void> read(const char* path) {
+Result<void> read(const std::string& path) {
   TRY_ASSIGN(auto file, MappedFile::open(path));
   TRY_ASSIGN(ProgramInfo info, read_pte(file->bytes()));
   fmt::print("file {} program {} constants {} initial {} delegates {}\n", info.file_bytes, info.program_bytes,
@@ -39,25 +36,32 @@ Result<void> read(const char* path) {
   return {};
 }
 
-Result<void> emit_text(const char* from, const char* to, bool segments) {
-  TRY_ASSIGN(auto file, MappedFile::open(from));
+struct EmitFlags {
+  std::string graph, program;
+  bool segments = false;
+};
+
+Result<void> emit_text(const EmitFlags& flags) {
+  TRY_ASSIGN(auto file, MappedFile::open(flags.graph));
   TRY_ASSIGN(Graph graph, parse(text_of(file->bytes())));
   EmitOptions options;
-  options.delegate_segments = segments;
+  options.delegate_segments = flags.segments;
   TRY_ASSIGN(Buffer program, emit_pte(graph, {}, options));
-  return write_file(to, program);
+  return write_file(flags.program, program);
 }
 
 }  // namespace
-}  // namespace swoop
 
-int main(int argc, char** argv) {
-  swoop::Result<void> done = swoop::error("usage: emit_tool GRAPH.ir OUT.pte [--segments] | --read FILE.pte");
-  if (argc == 3 && std::strcmp(argv[1], "--read") == 0)
-    done = swoop::read(argv[2]);
-  else if (argc == 3 || argc == 4)
-    done = swoop::emit_text(argv[1], argv[2], argc == 4);
-  if (done) return 0;
-  fmt::print(stderr, "{}\n", done.error().message);
-  return 1;
+void add_emit(Commands& commands) {
+  auto flags = std::make_shared<EmitFlags>();
+  CLI::App* emit =
+      commands.add("emit", "a graph in text form, with data and without regions, as a .pte", flags, emit_text);
+  emit->add_option("GRAPH.ir", flags->graph)->required();
+  emit->add_option("OUT.pte", flags->program)->required();
+  emit->add_flag("--segments", flags->segments, "delegates in segments of the file");
+
+  auto path = std::make_shared<std::string>();
+  commands.add("read-pte", "what read_pte finds", path, read)->add_option("FILE.pte", *path)->required();
 }
+
+}  // namespace swoop::test_tool

@@ -1,20 +1,15 @@
-// ops_tool FOLDER [repeat [threads]]: for every FOLDER/NAME.ir, checks that inference gives the types the text states,
-// executes the graph in float on FOLDER/NAME.in0.npy, ... and writes FOLDER/NAME.out0.npy, ...; what goes wrong is said
-// in FOLDER/NAME.error. With `repeat`, prints the best of that many processor times (a busy machine does not change
-// those). For test/test_ops.py, which computes the same with PyTorch.
-#include <fmt/format.h>
+#include "ops/ops.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 
-#include "ops/ops.h"
 #include "support/file.h"
 #include "support/npy.h"
 #include "support/parallel.h"
+#include "tool/commands.h"
 
-namespace swoop {
+namespace swoop::test_tool {
 namespace {
 
 Result<void> check_inference(const Graph& graph) {
@@ -56,7 +51,7 @@ Result<Tensor> load_tensor(const std::string& path) {
   return to_tensor(value);
 }
 
-Result<void> run(const std::string& stem, int repeat) {
+Result<void> execute_one(const std::string& stem, int repeat) {
   TRY_ASSIGN(auto file, MappedFile::open(stem + ".ir"));
   TRY_ASSIGN(Graph graph, parse(text_of(file->bytes())));
   TRY(check_inference(graph));
@@ -81,19 +76,37 @@ Result<void> run(const std::string& stem, int repeat) {
   return {};
 }
 
-}  // namespace
-}  // namespace swoop
+struct OpsFlags {
+  std::string folder;
+  int repeat = 0;
+  int threads = 0;
+};
 
-int main(int count, char** arguments) {
-  if (count < 2) return 1;
-  if (count > 3) swoop::set_thread_count(std::atoi(arguments[3]));
+Result<void> execute_folder(const OpsFlags& flags) {
+  if (flags.threads > 0) set_thread_count(flags.threads);
   std::vector<std::string> stems;
-  for (const auto& entry : std::filesystem::directory_iterator(arguments[1]))
+  for (const auto& entry : std::filesystem::directory_iterator(flags.folder))
     if (entry.path().extension() == ".ir") stems.push_back((entry.path().parent_path() / entry.path().stem()).string());
   std::sort(stems.begin(), stems.end());
   for (const std::string& stem : stems) {
-    swoop::Result<void> result = swoop::run(stem, count > 2 ? std::atoi(arguments[2]) : 0);
-    if (!result && !swoop::write_file(stem + ".error", result.error().message)) return 1;
+    Result<void> result = execute_one(stem, flags.repeat);
+    if (!result) TRY(write_file(stem + ".error", result.error().message));
   }
-  return 0;
+  return {};
 }
+
+}  // namespace
+
+void add_ops(Commands& commands) {
+  auto flags = std::make_shared<OpsFlags>();
+  CLI::App* ops =
+      commands.add("ops",
+                   "for every FOLDER/NAME.ir: checks that inference gives the types the text states, executes it in "
+                   "float on NAME.in0.npy, ... and writes NAME.out0.npy, ...; what goes wrong is in NAME.error",
+                   flags, execute_folder);
+  ops->add_option("FOLDER", flags->folder)->required();
+  ops->add_option("--repeat", flags->repeat, "prints the least processor time of so many runs");
+  ops->add_option("--threads", flags->threads);
+}
+
+}  // namespace swoop::test_tool

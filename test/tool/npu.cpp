@@ -1,21 +1,16 @@
-// npu_tool FILE.tosa TARGET OUT_DIR [--system-config X] [--memory-mode X] [--config FILE] [--optimise X]
-// [--arena-cache-size N]
-//          [--timeout S] [--repeat N] [--threads N]
-// Compiles and writes the program in pieces that a Python test can compare with Vela's: commands.bin, weights.bin,
-// blob.bin, layers.csv and program.json. Prints the error and ends with 1 when there is one.
+#include "npu/npu.h"
+
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "npu/npu.h"
 #include "support/file.h"
 #include "support/json.h"
 #include "support/timer.h"
+#include "tool/commands.h"
 
-namespace swoop {
+namespace swoop::test_tool {
 namespace {
 
 Json json_of(const std::vector<NpuTensor>& tensors) {
@@ -56,45 +51,37 @@ Json json_of(const Estimates& e) {
   return json;
 }
 
-Result<void> run(int argc, char** argv) {
-  if (argc < 4) return error("usage: npu_tool FILE.tosa TARGET OUT_DIR [--flag value]...");
-  prepare_npu();
+struct NpuFlags {
+  std::string tosa, target, folder, optimise, config;
   NpuOptions options;
-  std::vector<char> ballast;  // memory in use, which a fork would have to copy
+  uint64_t ballast = 0;
   int repeat = 1;
   int threads = 1;
-  for (int i = 4; i + 1 < argc; i += 2) {
-    const std::string_view flag = argv[i];
-    const std::string value = argv[i + 1];
-    if (flag == "--system-config") options.system_config = value;
-    if (flag == "--memory-mode") options.memory_mode = value;
-    if (flag == "--arena-cache-size") options.arena_cache_size = std::strtoull(value.c_str(), nullptr, 10);
-    if (flag == "--timeout") options.timeout_seconds = std::strtod(value.c_str(), nullptr);
-    if (flag == "--memory-limit") options.memory_limit = std::strtoull(value.c_str(), nullptr, 10);
-    if (flag == "--reproducer") options.reproducer_dir = value;
-    if (flag == "--ballast") ballast.resize(std::strtoull(value.c_str(), nullptr, 10), 1);
-    if (flag == "--repeat") repeat = std::atoi(value.c_str());
-    if (flag == "--threads") threads = std::atoi(value.c_str());
-    if (flag == "--optimise") {
-      TRY_ASSIGN(options.optimise, parse_optimise(value));
-    }
-    if (flag == "--config") {
-      TRY_ASSIGN(const auto config, MappedFile::open(value));
-      options.config = text_of(config->bytes());
-      options.config_path = value;
-    }
+};
+
+Result<void> compile_tosa(const NpuFlags& flags) {
+  prepare_npu();
+  const std::vector<char> ballast(flags.ballast, 1);
+  NpuOptions options = flags.options;
+  if (!flags.optimise.empty()) {
+    TRY_ASSIGN(options.optimise, parse_optimise(flags.optimise));
   }
-  TRY_ASSIGN(const NpuTarget target, parse_target(argv[2]));
-  TRY_ASSIGN(const auto file, MappedFile::open(argv[1]));
+  if (!flags.config.empty()) {
+    TRY_ASSIGN(const auto config, MappedFile::open(flags.config));
+    options.config = text_of(config->bytes());
+    options.config_path = flags.config;
+  }
+  TRY_ASSIGN(const NpuTarget target, parse_target(flags.target));
+  TRY_ASSIGN(const auto file, MappedFile::open(flags.tosa));
   TRY_ASSIGN(const NpuProgram program, compile_npu(file->bytes(), target, options, "region0"));
   TRY_ASSIGN(const Buffer blob, pack(program));
 
   const Timer timer;
   std::vector<std::thread> crew;
-  std::vector<int> different(static_cast<size_t>(threads));
-  for (int t = 0; t < threads; ++t) {
+  std::vector<int> different(static_cast<size_t>(flags.threads));
+  for (int t = 0; t < flags.threads; ++t) {
     crew.emplace_back([&, t] {
-      for (int i = 1; i < repeat; ++i) {
+      for (int i = 1; i < flags.repeat; ++i) {
         const auto again = compile_npu(file->bytes(), target, options, "region0");
         if (!again || *pack(*again) != blob) ++different[static_cast<size_t>(t)];
       }
@@ -102,11 +89,11 @@ Result<void> run(int argc, char** argv) {
   }
   for (std::thread& thread : crew) thread.join();
   for (int count : different) {
-    if (count) return error("{} of {} compiles gave another program", count, repeat - 1);
+    if (count) return error("{} of {} compiles gave another program", count, flags.repeat - 1);
   }
-  if (repeat > 1) fmt::print("{:.3f} ms per compile\n", timer.milliseconds() / (repeat - 1));
+  if (flags.repeat > 1) fmt::print("{:.3f} ms per compile\n", timer.milliseconds() / (flags.repeat - 1));
 
-  const std::string folder = argv[3];
+  const std::string& folder = flags.folder;
   TRY(make_directory(folder));
   TRY(write_file(folder + "/commands.bin", program.commands));
   TRY(write_file(folder + "/weights.bin", program.weights));
@@ -125,11 +112,28 @@ Result<void> run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace swoop
 
-int main(int argc, char** argv) {
-  const auto result = swoop::run(argc, argv);
-  if (result) return 0;
-  fmt::print(stderr, "{}\n", result.error().message);
-  return 1;
+void add_npu(Commands& commands) {
+  auto flags = std::make_shared<NpuFlags>();
+  CLI::App* npu =
+      commands.add("npu",
+                   "compiles and writes the program in pieces that can be compared with Vela's: commands.bin, "
+                   "weights.bin, blob.bin, layers.csv and program.json",
+                   flags, compile_tosa);
+  npu->add_option("FILE.tosa", flags->tosa)->required();
+  npu->add_option("TARGET", flags->target)->required();
+  npu->add_option("FOLDER", flags->folder)->required();
+  npu->add_option("--system-config", flags->options.system_config);
+  npu->add_option("--memory-mode", flags->options.memory_mode);
+  npu->add_option("--arena-cache-size", flags->options.arena_cache_size);
+  npu->add_option("--timeout", flags->options.timeout_seconds);
+  npu->add_option("--memory-limit", flags->options.memory_limit);
+  npu->add_option("--reproducer", flags->options.reproducer_dir);
+  npu->add_option("--optimise", flags->optimise);
+  npu->add_option("--config", flags->config);
+  npu->add_option("--ballast", flags->ballast, "bytes of memory in use, which a fork would have to copy");
+  npu->add_option("--repeat", flags->repeat, "compiles so often and compares the programs");
+  npu->add_option("--threads", flags->threads);
 }
+
+}  // namespace swoop::test_tool
