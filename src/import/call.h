@@ -1,5 +1,5 @@
 // What a builder of the ATen table sees: the arguments of one exported node, and the means to put core nodes into the
-// graph (Emitter). Accessors throw Malformed when the file has another kind of value there; builders throw Unsupported
+// graph (NodeBuilder). Accessors throw Malformed when the file has another kind of value there; builders throw Unsupported
 // for forms that the core operators do not express (refuse.h).
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "import/archive.h"
-#include "import/emitter.h"
+#include "import/node_builder.h"
 #include "ir/ir.h"
 
 namespace swoop {
@@ -32,9 +32,9 @@ struct OtherArg {
 using ArgValue = std::variant<std::monostate, TensorArg, std::vector<TensorArg>, bool, int64_t, double, std::string,
                               DType, Ints, Doubles, std::vector<bool>, Strings, OtherArg, ComplexArg>;
 
-class Call : public Emitter {
+class Call : public NodeBuilder {
  public:
-  Call(Scope& scope_, Graph& graph_, Budget& budget_) : Emitter(graph_, budget_), scope(scope_) {}
+  Call(Scope& scope_, Graph& graph_, Budget& budget_) : NodeBuilder(graph_, budget_), scope(scope_) {}
 
   Scope& scope;
   const Row* row = nullptr;

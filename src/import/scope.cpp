@@ -17,7 +17,7 @@ Ints inverse(const Ints& perm) {
 }
 
 // base with base[start : start + n * step : step] along axis replaced by part.
-ValueId write_slice(Emitter& at, const Node& slice, ValueId base, ValueId part) {
+ValueId write_slice(NodeBuilder& at, const Node& slice, ValueId base, ValueId part) {
   int64_t axis = slice.integer(Key::Axis);
   int64_t start = slice.integer(Key::Start);
   int64_t step = slice.integer(Key::Step);
@@ -38,7 +38,7 @@ ValueId write_slice(Emitter& at, const Node& slice, ValueId base, ValueId part) 
 }
 
 // The storage before `move` such that the move gives `result`; `base` supplies the elements the move drops.
-ValueId undo(Emitter& at, const Node& move, ValueId base, ValueId result) {
+ValueId undo(NodeBuilder& at, const Node& move, ValueId base, ValueId result) {
   if (move.op == Op::Reshape) return at.reshape(result, at.shape(base));
   if (move.op == Op::Transpose) return at.transpose(result, inverse(move.ints(Key::Perm)));
   if (move.op == Op::Slice) return write_slice(at, move, base, result);
@@ -119,7 +119,7 @@ void Scope::bind_alias(std::string_view name, const Binding& other) {
   fresh(name) = std::move(copy);
 }
 
-ValueId Scope::read(Binding& binding, const Emitter& at) {
+ValueId Scope::read(Binding& binding, const NodeBuilder& at) {
   if (binding.number || binding.absent) malformed("a tensor is needed where a number or None is given");
   TensorStorage& from = storages_[binding.storage];
   if (from.value == kNone) {
@@ -127,7 +127,7 @@ ValueId Scope::read(Binding& binding, const Emitter& at) {
     from.value = graph_.add_constant(from.constant->type, from.constant->data, from.name);
   }
   if (binding.value != kNone && binding.version == from.version) return binding.value;
-  Emitter again(graph_, budget_);
+  NodeBuilder again(graph_, budget_);
   again.start(at.loc, at.name);
   ValueId value = from.value;
   for (NodeId id : binding.path) value = again.make(graph_.node(id).op, {value}, graph_.node(id).attrs);
@@ -136,7 +136,7 @@ ValueId Scope::read(Binding& binding, const Emitter& at) {
   return value;
 }
 
-void Scope::write(Binding& binding, ValueId value, Emitter& at) {
+void Scope::write(Binding& binding, ValueId value, NodeBuilder& at) {
   ValueId old = read(binding, at);
   TensorStorage& to = storages_[binding.storage];
   if (to.baked) unsupported("an in-place operator changes a tensor that control flow has already read");

@@ -12,7 +12,7 @@
 
 #include "import/archive.h"
 #include "import/call.h"
-#include "import/emitter.h"
+#include "import/node_builder.h"
 
 namespace swoop {
 
@@ -53,9 +53,9 @@ class Scope {
   void bind_view(std::string_view name, const Binding& base, ValueId base_value, ValueId value, bool contiguous);
   void bind_alias(std::string_view name, const Binding& other);
 
-  ValueId read(Binding& binding, const Emitter& at);
+  ValueId read(Binding& binding, const NodeBuilder& at);
   // What the binding stands for becomes `value` (cast and broadcast to its type); views of the same storage follow.
-  void write(Binding& binding, ValueId value, Emitter& at);
+  void write(Binding& binding, ValueId value, NodeBuilder& at);
   const StoredTensor* constant(const Binding& binding) const;
 
   // A weight becomes a state input, all uses of its constant included.

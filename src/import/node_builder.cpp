@@ -1,4 +1,4 @@
-#include "import/emitter.h"
+#include "import/node_builder.h"
 
 #include <algorithm>
 #include <bit>
@@ -146,22 +146,22 @@ int64_t normalised_axis(int64_t axis, int rank) {
   return axis < 0 ? axis + dims : axis;
 }
 
-int64_t Emitter::dim(ValueId value, int64_t axis) const {
+int64_t NodeBuilder::dim(ValueId value, int64_t axis) const {
   if (axis < 0 || axis >= rank(value))
     malformed("axis {} of a tensor with {} dimensions does not exist", axis, rank(value));
   return shape(value)[static_cast<size_t>(axis)];
 }
 
-ValueId Emitter::scalar(double value, DType dtype) {
+ValueId NodeBuilder::scalar(double value, DType dtype) {
   return filled(dtype, {}, [&](int64_t) { return value; });
 }
 
-ValueId Emitter::constant(Type constant_type, Buffer data) {
+ValueId NodeBuilder::constant(Type constant_type, Buffer data) {
   budget.take(data.size(), name);
   return made(graph.add_constant(std::move(constant_type), graph.store(std::move(data)), name));
 }
 
-std::vector<ValueId> Emitter::make_all(Op op, std::vector<ValueId> inputs, Attrs attrs,
+std::vector<ValueId> NodeBuilder::make_all(Op op, std::vector<ValueId> inputs, Attrs attrs,
                                        std::vector<std::unique_ptr<Graph>> bodies) {
   check_attributes(attrs, name);
   if (graph.node_slots() >= kMaxNodes) malformed("the model has more than {} operators", kMaxNodes);
@@ -184,28 +184,28 @@ std::vector<ValueId> Emitter::make_all(Op op, std::vector<ValueId> inputs, Attrs
   return node.outputs;
 }
 
-ValueId Emitter::made(ValueId value) {
+ValueId NodeBuilder::made(ValueId value) {
   if (named == kNone && graph.value(value).name == name) named = value;
   return value;
 }
 
-void Emitter::start(LocId loc_, std::string_view name_) {
+void NodeBuilder::start(LocId loc_, std::string_view name_) {
   loc = loc_;
   name = name_;
   named = kNone;
 }
 
-void Emitter::give_name_to(ValueId result) {
+void NodeBuilder::give_name_to(ValueId result) {
   if (named == kNone || result <= named) return;  // ids grow: an older value is not of this node
   std::swap(graph.value(named).name, graph.value(result).name);
   named = result;
 }
 
-ValueId Emitter::make(Op op, std::vector<ValueId> inputs, Attrs attrs) {
+ValueId NodeBuilder::make(Op op, std::vector<ValueId> inputs, Attrs attrs) {
   return make_all(op, std::move(inputs), std::move(attrs)).at(0);
 }
 
-ValueId Emitter::cast(ValueId x, DType to) {
+ValueId NodeBuilder::cast(ValueId x, DType to) {
   if (dtype(x) == to && !type(x).quantized()) return x;
   const Value& value = graph.value(x);
   if (value.constant && value.type.shape.empty() && !value.type.quantized())
@@ -213,38 +213,38 @@ ValueId Emitter::cast(ValueId x, DType to) {
   return make(Op::Cast, {x}, {{Key::DType, to}});
 }
 
-ValueId Emitter::unary(std::string_view fn, ValueId x) { return make(Op::Unary, {x}, {{Key::Fn, std::string(fn)}}); }
+ValueId NodeBuilder::unary(std::string_view fn, ValueId x) { return make(Op::Unary, {x}, {{Key::Fn, std::string(fn)}}); }
 
-ValueId Emitter::unary(std::string_view fn, ValueId x, double alpha, double beta) {
+ValueId NodeBuilder::unary(std::string_view fn, ValueId x, double alpha, double beta) {
   return make(Op::Unary, {x}, {{Key::Fn, std::string(fn)}, {Key::Alpha, alpha}, {Key::Beta, beta}});
 }
 
-ValueId Emitter::clamp(ValueId x, std::optional<double> min, std::optional<double> max) {
+ValueId NodeBuilder::clamp(ValueId x, std::optional<double> min, std::optional<double> max) {
   Attrs attrs;
   if (min) attrs.set(Key::Min, *min);
   if (max) attrs.set(Key::Max, *max);
   return make(Op::Clamp, {x}, std::move(attrs));
 }
 
-ValueId Emitter::scaled(ValueId x, double factor) { return factor == 1.0 ? x : mul(x, scalar(factor, dtype(x))); }
+ValueId NodeBuilder::scaled(ValueId x, double factor) { return factor == 1.0 ? x : mul(x, scalar(factor, dtype(x))); }
 
-ValueId Emitter::reduce(Op op, ValueId x, Ints axes, bool keepdim) {
+ValueId NodeBuilder::reduce(Op op, ValueId x, Ints axes, bool keepdim) {
   return make(op, {x}, {{Key::Axes, std::move(axes)}, {Key::Keepdim, keepdim}});
 }
 
-ValueId Emitter::reshape(ValueId x, Shape to) {
+ValueId NodeBuilder::reshape(ValueId x, Shape to) {
   if (shape(x) == to) return x;
   return make(Op::Reshape, {x}, {{Key::Shape, std::move(to)}});
 }
 
-ValueId Emitter::transpose(ValueId x, Ints perm) {
+ValueId NodeBuilder::transpose(ValueId x, Ints perm) {
   bool same = static_cast<int>(perm.size()) == rank(x);
   for (size_t i = 0; i < perm.size(); ++i) same &= perm[i] == static_cast<int64_t>(i);
   if (same) return x;
   return make(Op::Transpose, {x}, {{Key::Perm, std::move(perm)}});
 }
 
-ValueId Emitter::swap(ValueId x, int64_t a, int64_t b) {
+ValueId NodeBuilder::swap(ValueId x, int64_t a, int64_t b) {
   Ints perm(static_cast<size_t>(rank(x)));
   std::iota(perm.begin(), perm.end(), 0);
   if (perm.empty()) return x;
@@ -252,7 +252,7 @@ ValueId Emitter::swap(ValueId x, int64_t a, int64_t b) {
   return transpose(x, std::move(perm));
 }
 
-ValueId Emitter::slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step) {
+ValueId NodeBuilder::slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step) {
   int64_t size = dim(x, axis);
   if (step <= 0) malformed("a slice has step {}, which must be positive", step);
   auto inside = [size](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
@@ -263,7 +263,7 @@ ValueId Emitter::slice(ValueId x, int64_t axis, int64_t start, int64_t end, int6
   return make(Op::Slice, {x}, {{Key::Axis, axis}, {Key::Start, start}, {Key::End, end}, {Key::Step, step}});
 }
 
-ValueId Emitter::select(ValueId x, int64_t axis, int64_t index) {
+ValueId NodeBuilder::select(ValueId x, int64_t axis, int64_t index) {
   int64_t size = dim(x, axis);
   if (index < -size || index >= size) malformed("index {} of an axis with {} elements does not exist", index, size);
   if (index < 0) index += size;
@@ -272,12 +272,12 @@ ValueId Emitter::select(ValueId x, int64_t axis, int64_t index) {
   return reshape(slice(x, axis, index, index + 1), std::move(rest));
 }
 
-ValueId Emitter::concat(std::vector<ValueId> parts, int64_t axis) {
+ValueId NodeBuilder::concat(std::vector<ValueId> parts, int64_t axis) {
   if (parts.size() == 1) return parts[0];
   return make(Op::Concat, std::move(parts), {{Key::Axis, axis}});
 }
 
-ValueId Emitter::expand(ValueId x, const Shape& to) {
+ValueId NodeBuilder::expand(ValueId x, const Shape& to) {
   if (shape(x) == to) return x;
   Shape padded = shape(x);
   if (padded.size() > to.size())
@@ -288,13 +288,13 @@ ValueId Emitter::expand(ValueId x, const Shape& to) {
   return make(Op::Expand, {x}, {{Key::Shape, to}});
 }
 
-ValueId Emitter::unsqueeze(ValueId x, int64_t axis) {
+ValueId NodeBuilder::unsqueeze(ValueId x, int64_t axis) {
   Shape wider = shape(x);
   if (axis < 0 || axis > rank(x)) malformed("axis {} cannot be added to a tensor with {} dimensions", axis, rank(x));
   wider.insert(wider.begin() + axis, 1);
   return reshape(x, std::move(wider));
 }
 
-ValueId Emitter::linear(ValueId x, ValueId weight, ValueId bias) { return make(Op::Linear, {x, weight, bias}); }
+ValueId NodeBuilder::linear(ValueId x, ValueId weight, ValueId bias) { return make(Op::Linear, {x, weight, bias}); }
 
 }  // namespace swoop

@@ -14,9 +14,9 @@
 
 namespace swoop {
 
-class Emitter {
+class NodeBuilder {
  public:
-  Emitter(Graph& graph_, Budget& budget_) : graph(graph_), budget(budget_) {}
+  NodeBuilder(Graph& graph_, Budget& budget_) : graph(graph_), budget(budget_) {}
 
   Graph& graph;
   Budget& budget;
@@ -75,7 +75,7 @@ void store_element(std::byte* to, DType dtype, int64_t value);
 double load_element(const std::byte* from, DType dtype);
 
 template <typename Fill>
-ValueId Emitter::filled(DType dtype, Shape shape, Fill fill) {
+ValueId NodeBuilder::filled(DType dtype, Shape shape, Fill fill) {
   int64_t count = checked_count(shape, name);
   uint64_t size = static_cast<uint64_t>(count) * byte_size(dtype);
   budget.take(size, name);
