@@ -288,6 +288,20 @@ TEST(Weights, plain_and_vector_products_agree) {
     }
 }
 
+TEST(Weights, the_bound_on_padding_is_near_the_truth) {
+  ethos::WeightOrder order;
+  order.out = 2000;
+  order.kernel_h = order.kernel_w = 1;
+  order.in = 320;
+  order.block_depth = 128;
+  for (bool part_kernel_first : {false, true}) {
+    order.part_kernel_first = part_kernel_first;
+    const uint64_t places = ethos::weight_positions_u55(order, 0)->size();
+    EXPECT_GE(ethos::padded_weights(order), places);
+    EXPECT_TRUE(part_kernel_first || ethos::padded_weights(order) < 2 * places);
+  }
+}
+
 TEST(Weights, a_stream_with_too_many_weights_is_refused) {
   Sample sample("conv_ethos-u55-128");
   EXPECT_FALSE(ethos::decode_weight_stream(sample.program.weights, 1).has_value());

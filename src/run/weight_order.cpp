@@ -30,15 +30,16 @@ class Positions {
 }  // namespace
 
 uint64_t padded_weights(const WeightOrder& order) {
-  constexpr uint64_t kInputBlock = 128, kTapRound = 16,
-                     kSubKernel = 4;  // the largest block, tap group and the smallest sub-kernel
+  constexpr uint64_t kInputBlock = 128, kSubKernel = 4;  // the largest block, the smallest sub-kernel
+  // Taps come in groups of up to 16, but one by one where channels go first.
+  const uint64_t tap_round = order.depthwise || order.part_kernel_first ? 16 : 0;
   auto blocks = [](int value, uint64_t step) { return (static_cast<uint64_t>(value) + step - 1) / step; };
   const uint64_t block = static_cast<uint64_t>(order.block_depth),
                  micro = static_cast<uint64_t>(order.microblock_depth);
   const uint64_t outputs =
       blocks(order.out, block) * ((block + micro - 1) / micro) * micro * static_cast<uint64_t>(order.streams);
   const uint64_t taps = static_cast<uint64_t>(order.kernel_h) * static_cast<uint64_t>(order.kernel_w) +
-                        blocks(order.kernel_h, kSubKernel) * blocks(order.kernel_w, kSubKernel) * kTapRound;
+                        blocks(order.kernel_h, kSubKernel) * blocks(order.kernel_w, kSubKernel) * tap_round;
   const uint64_t inputs = order.depthwise ? 2 : blocks(order.in, kInputBlock) * kInputBlock;
   constexpr uint64_t kFactor = uint64_t{1}
                                << 20;  // each factor is below 2^21 + 2^20 * 16, so that the product of two fits

@@ -10,8 +10,8 @@ namespace swoop::ethos {
 
 namespace {
 
-constexpr uint64_t kMaxWeights = uint64_t{1} << 25;
-constexpr uint64_t kMaxCachedWeights = uint64_t{1} << 26;
+constexpr uint64_t kMaxWeights = uint64_t{1} << 27;  // VGG's first linear layer has 103 million
+constexpr uint64_t kMaxCachedWeights = uint64_t{1} << 27;
 constexpr size_t kScaleBytes = 10;
 
 struct StreamRegisters {
@@ -126,8 +126,8 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
 
   auto weights = std::make_shared<Weights>();
   *weights = {order.out, order.kernel_h, order.kernel_w, order.in, {}, {}};
+  TRY(machine.spend_elements(static_cast<int64_t>(needed) * order.in));
   weights->values.assign(needed * static_cast<uint64_t>(order.in), 0);
-  TRY(machine.spend_elements(static_cast<int64_t>(weights->values.size())));
   const uint64_t padded = padded_weights(order);
   if (padded > 2 * kMaxWeights)
     return error("The weights fill {} places with their padding, which is too many.", padded);
