@@ -77,17 +77,21 @@ Result<void> Memory::copy(int from, int64_t source, int to, int64_t destination,
   TRY_ASSIGN(const Region* reader, find(from, source, size, "The transfer's source"));
   TRY_ASSIGN(const Region* writer, find(to, destination, size, "The transfer's destination"));
   if (!writer->writable) return error("The transfer writes to {}, which is read-only.", region_name(to));
-  if (from == to && source < destination + static_cast<int64_t>(size) &&
+  // Bytes copied onto themselves stay what they are, in whatever order they are read and written.
+  const bool onto_itself = from == to && source == destination;
+  if (from == to && !onto_itself && source < destination + static_cast<int64_t>(size) &&
       destination < source + static_cast<int64_t>(size))
     return error("The transfer's source (byte {}) and destination (byte {}) overlap in {}.", source, destination,
                  region_name(from));
   if (size == 0) return {};
-  std::memcpy(writer->data + destination, reader->data + source, size);
-  Region& slot = to == kInternalRegion ? internal_ : regions_[static_cast<size_t>(to)];
-  if (reader->written.empty())
-    std::memset(slot.written.data() + destination, 1, size);
-  else
-    std::memcpy(slot.written.data() + destination, reader->written.data() + source, size);
+  if (!onto_itself) {
+    std::memcpy(writer->data + destination, reader->data + source, size);
+    Region& slot = to == kInternalRegion ? internal_ : regions_[static_cast<size_t>(to)];
+    if (reader->written.empty())
+      std::memset(slot.written.data() + destination, 1, size);
+    else
+      std::memcpy(slot.written.data() + destination, reader->written.data() + source, size);
+  }
   note(false, "", from, static_cast<uint64_t>(source), static_cast<uint64_t>(source) + size);
   note(true, "", to, static_cast<uint64_t>(destination), static_cast<uint64_t>(destination) + size);
   return {};

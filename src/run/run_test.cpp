@@ -230,6 +230,21 @@ TEST(Execute, a_missing_wait_is_an_error) {
   EXPECT_NE(sample.run().error().message.find("a wait is missing"), std::string::npos);
 }
 
+// The input copied to `destination`, 16 bytes, while nothing else is under way.
+TEST(Execute, a_transfer_may_copy_bytes_onto_themselves_but_not_onto_their_neighbours) {
+  Sample sample("conv_ethos-u85-256");
+  const auto place = static_cast<uint32_t>(sample.program.inputs[0].offset);
+  auto run_copy = [&](uint32_t destination) {
+    auto wide = [](uint32_t code) { return code | 1u << 14; };
+    sample.program.commands = payload(kU85x256, {0x00010130, 0x00010131, 0x00010132, wide(48), place, wide(49),
+                                                 destination, wide(50), 16, 0x00000010, 0xffff0000});
+    return sample.run();
+  };
+  sample.program.outputs.clear();
+  EXPECT_TRUE(run_copy(place).has_value());
+  EXPECT_NE(run_copy(place + 8).error().message.find("overlap in region 1"), std::string::npos);
+}
+
 // A copy, then a product that reads it: BLOCKDEP is 0. With 1 the product may begin while the copy's last block is
 // written.
 TEST(Execute, a_kernel_that_begins_too_early_is_an_error) {
