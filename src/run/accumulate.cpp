@@ -11,7 +11,7 @@ Result<Accumulators> read_accumulators(Machine& machine, const OutputStage& stag
   const size_t elements = static_cast<size_t>(stage.shape.elements());
   if (stage.map.type.bytes == 8) {  // the short way out has 32 bits; start from zeros and take the long one
     accumulators.seeded = true;
-    accumulators.values.assign(elements, 0);
+    if (!machine.rehearsal) accumulators.values.assign(elements, 0);
   }
 
   // Bits that only the U85 has: zero elsewhere.
@@ -37,6 +37,10 @@ Result<Accumulators> read_accumulators(Machine& machine, const OutputStage& stag
       if (map.type.bytes < 4) return error("The accumulators start from {}-byte elements.", map.type.bytes);
       TRY(machine.spend_elements(stage.shape.elements()));
       machine.blocks.reads.push_back({map, stage.shape, ReadOrder::Same, "The second input"});
+      if (machine.rehearsal) {
+        TRY(touch_read(machine.memory, map, stage.shape, "The second input"));
+        return accumulators;
+      }
       accumulators.values.resize(elements);
       TRY(load_feature_map(machine.memory, map, stage.shape, map.zero_point, accumulators.values.data(),
                            int64_t{stage.shape.w} * stage.shape.c, stage.shape.c, "The second input"));
@@ -44,7 +48,7 @@ Result<Accumulators> read_accumulators(Machine& machine, const OutputStage& stag
     }
     default: return error("NPU_SET_ACC_FORMAT names accumulator source {}, which is not known.", source);
   }
-  if (accumulators.keep) accumulators.values.assign(elements, 0);
+  if (accumulators.keep && !machine.rehearsal) accumulators.values.assign(elements, 0);
   return accumulators;
 }
 

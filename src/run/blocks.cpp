@@ -162,8 +162,10 @@ bool same_place(const BlockRead& read, const KernelBlocks& kernel) {
 
 }  // namespace
 
-Result<void> check_overlap(Machine& machine, const KernelBlocks& previous, const KernelBlocks& kernel, int blockdep) {
-  if (blockdep == 0 || !previous.writes || !ranges_meet(kernel.accesses, previous.accesses)) return {};
+Result<std::optional<std::string>> find_overlap(Machine& machine, const KernelBlocks& previous,
+                                                const KernelBlocks& kernel, int blockdep) {
+  const std::optional<std::string> nothing;
+  if (blockdep == 0 || !previous.writes || !ranges_meet(kernel.accesses, previous.accesses)) return nothing;
   const int64_t blocks = block_total(previous);
   std::vector<Spans> last_writes;  // of the last blocks, the very last first
   for (int64_t j = 0; j < std::min<int64_t>(blockdep, blocks); ++j) {
@@ -182,13 +184,13 @@ Result<void> check_overlap(Machine& machine, const KernelBlocks& previous, const
       TRY_ASSIGN(Spans spans, spans_of(machine, read.map, box));
       for (int64_t j = 0; j < static_cast<int64_t>(last_writes.size()) && i + j < blockdep; ++j)
         if (int64_t at = common_byte(spans, last_writes[static_cast<size_t>(j)]); at >= 0)
-          return error(
+          return std::optional(fmt::format(
               "{} reads byte {} of {} while the operation at word {} may still be writing it; NPU_SET_BLOCKDEP is {}, "
               "which lets them overlap.",
-              read.what, at, Memory::region_name(read.map.region), previous.position, blockdep);
+              read.what, at, Memory::region_name(read.map.region), previous.position, blockdep));
     }
   }
-  return {};
+  return nothing;
 }
 
 Result<void> check_in_place(Machine& machine, const KernelBlocks& kernel) {

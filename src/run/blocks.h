@@ -1,12 +1,14 @@
 // Kernels block by block. The NPU cuts an output into blocks and begins a kernel while the last blocks of the one
 // before are still being written: NPU_SET_BLOCKDEP says how many. A block that reads what such a block writes, or what
-// an earlier block of its own kernel has overwritten, sees old or new bytes by chance; here that is an Error.
+// an earlier block of its own kernel has overwritten, sees old or new bytes by chance.
 // The model is regor's, in its mildest form, so that only streams that are wrong in every reading of it are refused:
 // block i of a kernel may run beside block j (counted from the end) of the kernel before when i + j < BLOCKDEP; a block
 // of a convolution reads at least 16 input channels at a time.
 #pragma once
 
 #include <array>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "run/feature_map.h"
@@ -54,8 +56,10 @@ struct KernelBlocks {
   Accesses accesses;
 };
 
-// May `kernel` begin before `previous` has ended, as BLOCKDEP allows? The answer's work is taken from the machine.
-Result<void> check_overlap(Machine& machine, const KernelBlocks& previous, const KernelBlocks& kernel, int blockdep);
+// May `kernel` begin before `previous` has ended, as BLOCKDEP allows? nullopt: yes, else what it would see too early.
+// The answer's work is taken from the machine.
+Result<std::optional<std::string>> find_overlap(Machine& machine, const KernelBlocks& previous,
+                                                const KernelBlocks& kernel, int blockdep);
 
 // May the kernel write where it reads?
 Result<void> check_in_place(Machine& machine, const KernelBlocks& kernel);

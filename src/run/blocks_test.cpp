@@ -31,7 +31,7 @@ class Blocks : public testing::Test {
  protected:
   Blocks() { machine.work_left = 1 << 20; }
   bool may_overlap(const KernelBlocks& first, const KernelBlocks& second, int blockdep) {
-    return check_overlap(machine, first, second, blockdep).has_value();
+    return !find_overlap(machine, first, second, blockdep)->has_value();
   }
   Machine machine;
 };

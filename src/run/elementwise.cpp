@@ -114,6 +114,10 @@ Result<Operand> read_operand(Machine& machine, const MapRegisters& names, Shape3
   } else {
     TRY(machine.spend_elements(operand.shape.elements()));
     machine.blocks.reads.push_back({operand.map, operand.shape, ReadOrder::Same, names.what});
+    if (machine.rehearsal) {
+      TRY(touch_read(machine.memory, operand.map, operand.shape, names.what));
+      return operand;
+    }
     operand.values.resize(static_cast<size_t>(operand.shape.elements()));
     TRY(load_feature_map(machine.memory, operand.map, operand.shape, zero_point, operand.values.data(),
                          int64_t{operand.shape.w} * operand.shape.c, operand.shape.c, names.what));
@@ -311,6 +315,7 @@ Result<void> run_elementwise(Machine& machine, uint32_t mode_bits) {
                                   read->binary ? describe(b.map, b.shape) : "-", describe(stage.map, stage.shape));
 
   const bool wide = stage.map.type.bytes == 8;
+  if (machine.rehearsal) return wide ? write_output64(machine, stage, {}) : write_output(machine, stage, {});
   const Shape3 shape = stage.shape;
   std::vector<int32_t> values(wide ? 0 : static_cast<size_t>(shape.elements()));
   std::vector<int64_t> values64(wide ? static_cast<size_t>(shape.elements()) : 0);

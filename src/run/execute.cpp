@@ -31,7 +31,7 @@ bool uses_region(const std::vector<NpuCommand>& commands, int region) {
 }
 
 Result<void> set_up_memory(Machine& machine, const NpuProgram& program, const std::vector<NpuCommand>& commands,
-                           std::span<const Bytes> inputs, const NpuRunOptions& options, Buffer& scratch, Buffer& fast) {
+                           uint64_t scratch_fast_bytes, Buffer& scratch, Buffer& fast) {
   constexpr uint64_t kMaxScratch = uint64_t{1} << 32;
   auto region_ok = [](int region) { return region >= 0 && region < kNpuRegionCount; };
   if (!region_ok(program.weight_region) || !region_ok(program.scratch_region) ||
@@ -39,7 +39,7 @@ Result<void> set_up_memory(Machine& machine, const NpuProgram& program, const st
     return error("The program names a region outside 0 to {}.", kNpuRegionCount - 1);
   if (program.scratch_size > kMaxScratch)
     return error("The program asks for {} bytes of scratch memory.", program.scratch_size);
-  uint64_t fast_size = program.scratch_fast_size.value_or(options.scratch_fast_bytes);
+  uint64_t fast_size = program.scratch_fast_size.value_or(scratch_fast_bytes);
   if (fast_size > kMaxScratch) return error("The program asks for {} bytes of fast scratch memory.", fast_size);
   scratch.assign(program.scratch_size, std::byte{0});
   if (uses_region(commands, program.scratch_fast_region)) {
@@ -49,19 +49,26 @@ Result<void> set_up_memory(Machine& machine, const NpuProgram& program, const st
   machine.memory.add_scratch(program.scratch_region, scratch);
   machine.memory.add_read_only(program.weight_region, program.weights);
   machine.memory.set_internal_size(machine.config.internal_bytes);
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const NpuTensor& tensor = program.inputs[i];
+    if (tensor.region != program.scratch_region)
+      return error("Input {} is in region {}; inputs are in the scratch region.", i, tensor.region);
+    const auto bytes = static_cast<uint64_t>(tensor.byte_size());
+    if (tensor.offset < 0 || !contains(scratch, static_cast<uint64_t>(tensor.offset), bytes))
+      return error("Input {} is outside the scratch memory.", i);
+    machine.memory.mark_written(tensor.region, static_cast<uint64_t>(tensor.offset), bytes);
+  }
+  return {};
+}
 
+Result<void> fill_inputs(const NpuProgram& program, std::span<const Bytes> inputs, Buffer& scratch) {
   if (inputs.size() != program.inputs.size())
     return error("The program has {} inputs; {} were given.", program.inputs.size(), inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const NpuTensor& tensor = program.inputs[i];
-    if (tensor.region != program.scratch_region)
-      return error("Input {} is in region {}; inputs are in the scratch region.", i, tensor.region);
     if (static_cast<int64_t>(inputs[i].size()) != tensor.byte_size())
       return error("Input {} has {} bytes; the program expects {}.", i, inputs[i].size(), tensor.byte_size());
-    if (tensor.offset < 0 || !contains(scratch, static_cast<uint64_t>(tensor.offset), inputs[i].size()))
-      return error("Input {} is outside the scratch memory.", i);
     if (!inputs[i].empty()) std::memcpy(scratch.data() + tensor.offset, inputs[i].data(), inputs[i].size());
-    machine.memory.mark_written(tensor.region, static_cast<uint64_t>(tensor.offset), inputs[i].size());
   }
   return {};
 }
@@ -84,34 +91,66 @@ std::array<Bytes, kNpuRegionCount> all_regions(const Memory& memory) {
   return regions;
 }
 
-// The operation may not touch what others that are still under way touch; an observer hears what it wrote.
-Result<void> account(Machine& machine, Hazards& hazards, KernelBlocks& previous, const NpuCommand& command,
-                     NpuObserver* observer) {
-  Accesses accesses = machine.memory.take_accesses();
-  if (observer != nullptr) {
-    NpuStep step{command.position,        command.name(), command.is_kernel(), std::move(machine.summary), {},
-                 std::move(machine.block)};
-    for (const Access& access : accesses)
-      if (access.write) step.writes.push_back(access.range);
-    observer->on_step(step, all_regions(machine.memory));
+// What operations that were begun before may still be doing.
+struct Underway {
+  Hazards hazards;
+  KernelBlocks previous;  // the last kernel; nothing when the stream has waited for it
+
+  void wait_for_kernels(size_t allowed) {
+    hazards.wait_for_kernels(allowed);
+    if (allowed == 0) previous = {};
   }
-  if (static_cast<Cmd>(command.id) == Cmd::OP_DMA_START)
-    return hazards.add_transfer(command.position, std::move(accesses));
+};
+
+void show(Machine& machine, const NpuCommand& command, const Accesses& accesses, NpuObserver& observer) {
+  NpuStep step{command.position,        command.name(), command.is_kernel(), std::move(machine.summary), {},
+               std::move(machine.block)};
+  for (const Access& access : accesses)
+    if (access.write) step.writes.push_back(access.range);
+  observer.on_step(step, all_regions(machine.memory));
+}
+
+// An Error; but a rehearsal takes it down and goes on as if it were repaired.
+Result<void> fault(Machine& machine, const NpuCommand& command, NpuRepair repair, std::string what) {
+  if (!machine.rehearsal) return Error{std::move(what)};
+  machine.faults.push_back({command.position, command.name(), repair, std::move(what)});
+  return {};
+}
+
+// The operation may not touch what others that are still under way touch.
+Result<void> check_order(Machine& machine, Underway& underway, const NpuCommand& command, const Accesses& accesses) {
+  Hazards& hazards = underway.hazards;
+  auto conflict = [&] {
+    return command.is_kernel() ? hazards.conflict_of_kernel(accesses) : hazards.conflict_of_transfer(accesses);
+  };
+  while (std::optional<Conflict> found = conflict()) {
+    TRY(fault(machine, command, found->with_transfer ? NpuRepair::WaitForTransfers : NpuRepair::WaitForKernels,
+              std::move(found->what)));
+    if (found->with_transfer)
+      hazards.wait_for_transfers(0);
+    else
+      underway.wait_for_kernels(0);
+  }
+  if (!command.is_kernel()) {
+    hazards.add_transfer(command.position, accesses);
+    return {};
+  }
   machine.blocks.position = command.position;
   machine.blocks.accesses = accesses;
   TRY(check_in_place(machine, machine.blocks));
   const int blockdep = static_cast<int>(machine.registers.parameter(Cmd::BLOCKDEP));
   TRY(machine.check_registers());
-  TRY(check_overlap(machine, previous, machine.blocks, blockdep));
-  previous = std::move(machine.blocks);
-  return hazards.add_kernel(command.position, std::move(accesses), machine.chain_open);
+  TRY_ASSIGN(std::optional<std::string> overlap, find_overlap(machine, underway.previous, machine.blocks, blockdep));
+  if (overlap) TRY(fault(machine, command, NpuRepair::NoOverlap, std::move(*overlap)));
+  underway.previous = std::move(machine.blocks);
+  hazards.add_kernel(command.position, accesses, machine.chain_open);
+  return {};
 }
 
 Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& commands, const NpuRunOptions& options) {
   machine.wants_summary = options.observer != nullptr;
   machine.wants_block = options.observer != nullptr && options.observer->wants_blocks();
-  Hazards hazards(machine.config.target->facts());
-  KernelBlocks previous;  // the last kernel that was begun; nothing when the stream has waited for it
+  Underway underway{Hazards(machine.config.target->facts()), {}};
   for (size_t i = 0; i < commands.size(); ++i) {
     const NpuCommand& command = commands[i];
     const Cmd id = static_cast<Cmd>(command.id);
@@ -123,12 +162,10 @@ Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& comma
     TRY(machine.spend(kOperationCost));
     switch (id) {
       case Cmd::OP_STOP: return {};
-      case Cmd::OP_DMA_WAIT: hazards.wait_for_transfers(command.parameter); continue;
-      case Cmd::OP_KERNEL_WAIT:
-        hazards.wait_for_kernels(command.parameter);
-        if (command.parameter == 0) previous = {};
-        continue;
+      case Cmd::OP_DMA_WAIT: underway.hazards.wait_for_transfers(command.parameter); continue;
+      case Cmd::OP_KERNEL_WAIT: underway.wait_for_kernels(command.parameter); continue;
       case Cmd::OP_BRANCH: {
+        if (machine.rehearsal) continue;  // each command once, in the order of the stream
         if ((command.parameter & 1) != 0 && !machine.result_flag) continue;
         auto target = std::lower_bound(commands.begin(), commands.end(), command.payload / 4,
                                        [](const NpuCommand& c, uint32_t position) { return c.position < position; });
@@ -146,10 +183,39 @@ Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& comma
     machine.chain_open = false;
     machine.blocks = {};
     Result<void> done = run_operation(machine, id, command.parameter);
-    if (done) done = account(machine, hazards, previous, command, options.observer);
+    if (done) {
+      const Accesses accesses = machine.memory.take_accesses();
+      if (options.observer != nullptr) show(machine, command, accesses, *options.observer);
+      done = check_order(machine, underway, command, accesses);
+    }
     if (!done) return error("{} at word {}: {}", info.name, command.position, done.error().message);
   }
   return error("The command stream ends without NPU_OP_STOP.");
+}
+
+// From the first command to the stop; `fill` puts the inputs into the scratch memory, `take` gets each output.
+template <typename Fill, typename Take>
+Result<void> run_program(Machine& machine, const NpuProgram& program, const NpuRunOptions& options, const Fill& fill,
+                         const Take& take) {
+  TRY_ASSIGN(DriverPayload payload, parse_payload(program.commands));
+  if (options.target && options.target->name != payload.config.target->name)
+    return error("The command stream is for {}, not for {}.", payload.config.name(), options.target->name);
+  TRY_ASSIGN(std::vector<NpuCommand> commands, decode_commands(payload));
+  machine.config = payload.config;
+  machine.work_left = options.max_work;
+  machine.cache = options.cache ? options.cache : make_run_cache();
+  Buffer scratch, fast;
+  TRY(set_up_memory(machine, program, commands, options.scratch_fast_bytes, scratch, fast));
+  TRY(fill(scratch));
+  TRY(run_commands(machine, commands, options));
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const NpuTensor& tensor = program.outputs[i];
+    const auto bytes = static_cast<uint64_t>(tensor.byte_size());
+    std::string what = fmt::format("Output {}", i);
+    TRY_ASSIGN(const std::byte* data, machine.memory.readable(tensor.region, tensor.offset, bytes, what.c_str()));
+    take(Bytes(data, bytes));
+  }
+  return {};
 }
 
 }  // namespace
@@ -158,26 +224,19 @@ std::shared_ptr<NpuRunCache> make_run_cache() { return std::make_shared<NpuRunCa
 
 Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> inputs, std::vector<Buffer>& outputs,
                          const NpuRunOptions& options) {
-  TRY_ASSIGN(DriverPayload payload, parse_payload(program.commands));
-  if (options.target && options.target->name != payload.config.target->name)
-    return error("The command stream is for {}, not for {}.", payload.config.name(), options.target->name);
-  TRY_ASSIGN(std::vector<NpuCommand> commands, decode_commands(payload));
   Machine machine;
-  machine.config = payload.config;
-  machine.work_left = options.max_work;
-  machine.cache = options.cache ? options.cache : make_run_cache();
-  Buffer scratch, fast;
-  TRY(set_up_memory(machine, program, commands, inputs, options, scratch, fast));
-  TRY(run_commands(machine, commands, options));
   outputs.clear();
-  for (size_t i = 0; i < program.outputs.size(); ++i) {
-    const NpuTensor& tensor = program.outputs[i];
-    std::string what = fmt::format("Output {}", i);
-    TRY_ASSIGN(const std::byte* data, machine.memory.readable(tensor.region, tensor.offset,
-                                                              static_cast<uint64_t>(tensor.byte_size()), what.c_str()));
-    outputs.emplace_back(data, data + tensor.byte_size());
-  }
-  return {};
+  return run_program(
+      machine, program, options, [&](Buffer& scratch) { return fill_inputs(program, inputs, scratch); },
+      [&](Bytes output) { outputs.emplace_back(output.begin(), output.end()); });
+}
+
+Result<std::vector<NpuFault>> rehearse_npu(const NpuProgram& program) {
+  Machine machine;
+  machine.rehearsal = true;
+  TRY(run_program(
+      machine, program, {}, [](Buffer&) { return Result<void>(); }, [](Bytes) {}));
+  return std::move(machine.faults);
 }
 
 }  // namespace swoop

@@ -98,7 +98,39 @@ Result<void> store_as(Memory& memory, const FeatureMap& map, Shape3 shape, const
   return {};
 }
 
+// Calls body(address, bytes) for each contiguous run.
+template <typename Body>
+Result<void> for_each_place(const FeatureMap& map, Shape3 shape, const Body& body) {
+  const int64_t bytes = map.type.bytes;
+  const bool rows = !map.bricks && map.stride_x == shape.c * bytes && shape.w <= map.width0;
+  for (int y = 0; y < shape.h; ++y) {
+    if (rows) {
+      TRY(body(map.pixel_address(y, 0), static_cast<uint64_t>(shape.w * shape.c * bytes)));
+      continue;
+    }
+    for (int x = 0; x < shape.w; ++x)
+      TRY(for_each_run(map, y, x, shape.c, [&](int, int count, int64_t address) {
+        return body(address, static_cast<uint64_t>(count * bytes));
+      }));
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<void> touch_read(const Memory& memory, const FeatureMap& map, Shape3 shape, const char* what) {
+  return for_each_place(map, shape, [&](int64_t address, uint64_t bytes) -> Result<void> {
+    TRY(memory.readable(map.region, address, bytes, what));
+    return {};
+  });
+}
+
+Result<void> touch_written(Memory& memory, const FeatureMap& map, Shape3 shape, const char* what) {
+  return for_each_place(map, shape, [&](int64_t address, uint64_t bytes) -> Result<void> {
+    TRY(memory.writable(map.region, address, bytes, what));
+    return {};
+  });
+}
 
 template <typename T>
 Result<void> load_feature_map(const Memory& memory, const FeatureMap& map, Shape3 shape, int subtract, T* out,

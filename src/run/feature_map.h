@@ -40,6 +40,10 @@ Result<void> load_feature_map(const Memory& memory, const FeatureMap& map, Shape
 template <typename T>
 Result<void> store_feature_map(Memory& memory, const FeatureMap& map, Shape3 shape, const T* values, const char* what);
 
+// A rehearsal's load and store: every address is checked and noted, no value moves.
+Result<void> touch_read(const Memory& memory, const FeatureMap& map, Shape3 shape, const char* what);
+Result<void> touch_written(Memory& memory, const FeatureMap& map, Shape3 shape, const char* what);
+
 // The two sets of registers that describe an input, or the output.
 struct MapRegisters {
   const char* what;  // for messages

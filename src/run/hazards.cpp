@@ -4,40 +4,52 @@
 
 namespace swoop::ethos {
 
-Result<void> Hazards::check(const std::deque<Work>& queue, const Work& work, const char* kind) {
-  for (const Work& other : queue)
-    for (const Access& theirs : other.accesses)
-      for (const Access& ours : work.accesses)
-        if ((ours.write || theirs.write) && ours.range.region == theirs.range.region &&
-            ours.range.first < theirs.range.last && theirs.range.first < ours.range.last)
-          return error("it {} bytes {} to {} of {} while the {} at word {} may still be {} them; a wait is missing.",
-                       ours.write ? "writes" : "reads", ours.range.first, ours.range.last,
-                       Memory::region_name(ours.range.region), kind, other.position,
-                       theirs.write ? "writing" : "reading");
-  return {};
+namespace {
+
+bool collide(const Access& a, const Access& b) {
+  return (a.write || b.write) && a.range.region == b.range.region && a.range.first < b.range.last &&
+         b.range.first < a.range.last;
 }
 
-Result<void> Hazards::add_kernel(uint32_t position, Accesses accesses, bool chained) {
-  Work work{position, std::move(accesses)};
-  TRY(check(transfers_, work, "transfer"));
+}  // namespace
+
+std::optional<Conflict> Hazards::conflict(const std::deque<Work>& queue, const Accesses& accesses, bool transfers) {
+  for (const Work& other : queue)
+    for (const Access& theirs : other.accesses)
+      for (const Access& ours : accesses)
+        if (collide(ours, theirs))
+          return Conflict{
+              transfers,
+              fmt::format("it {} bytes {} to {} of {} while the {} at word {} may still be {} them; a wait is missing.",
+                          ours.write ? "writes" : "reads", ours.range.first, ours.range.last,
+                          Memory::region_name(ours.range.region), transfers ? "transfer" : "operation", other.position,
+                          theirs.write ? "writing" : "reading")};
+  return std::nullopt;
+}
+
+std::optional<Conflict> Hazards::conflict_of_kernel(const Accesses& accesses) const {
+  return conflict(transfers_, accesses, true);
+}
+
+std::optional<Conflict> Hazards::conflict_of_transfer(const Accesses& accesses) const {
+  std::optional<Conflict> found = conflict(transfers_, accesses, true);
+  return found ? found : conflict(kernels_, accesses, false);
+}
+
+void Hazards::add_kernel(uint32_t position, Accesses accesses, bool chained) {
   if (chain_open_ && !kernels_.empty()) {
     Accesses& whole = kernels_.back().accesses;
-    whole.insert(whole.end(), work.accesses.begin(), work.accesses.end());
+    whole.insert(whole.end(), accesses.begin(), accesses.end());
   } else {
-    kernels_.push_back(std::move(work));
+    kernels_.push_back({position, std::move(accesses)});
     trim(kernels_, max_kernels_);
   }
   chain_open_ = chained;
-  return {};
 }
 
-Result<void> Hazards::add_transfer(uint32_t position, Accesses accesses) {
-  Work work{position, std::move(accesses)};
-  TRY(check(transfers_, work, "transfer"));
-  TRY(check(kernels_, work, "operation"));
-  transfers_.push_back(std::move(work));
+void Hazards::add_transfer(uint32_t position, Accesses accesses) {
+  transfers_.push_back({position, std::move(accesses)});
   trim(transfers_, max_transfers_);
-  return {};
 }
 
 }  // namespace swoop::ethos

@@ -1,9 +1,11 @@
 // Operations and transfers that are under way at the same time. The NPU runs them side by side until the stream waits;
-// one that touches what another still writes (or writes what another still reads) sees old or new bytes by chance. Here
-// that is an Error. Kernels among themselves are ordered by NPU_SET_BLOCKDEP: see blocks.h.
+// one that touches what another still writes (or writes what another still reads) sees old or new bytes by chance.
+// Kernels among themselves are ordered by NPU_SET_BLOCKDEP: see blocks.h.
 #pragma once
 
 #include <deque>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "run/run.h"
@@ -17,6 +19,11 @@ struct Access {
 };
 using Accesses = std::vector<Access>;
 
+struct Conflict {
+  bool with_transfer = false;  // else with a kernel
+  std::string what;            // a sentence
+};
+
 class Hazards {
  public:
   explicit Hazards(const NpuFacts& facts)
@@ -25,19 +32,23 @@ class Hazards {
   void wait_for_transfers(size_t allowed) { trim(transfers_, allowed); }
   void wait_for_kernels(size_t allowed) { trim(kernels_, allowed); }
 
+  // What touches the same bytes and is still under way; nullopt: nothing does.
+  std::optional<Conflict> conflict_of_kernel(const Accesses& accesses) const;
+  std::optional<Conflict> conflict_of_transfer(const Accesses& accesses) const;
+
   // chained: the next kernel belongs to the same piece of work.
-  Result<void> add_kernel(uint32_t position, Accesses accesses, bool chained);
-  Result<void> add_transfer(uint32_t position, Accesses accesses);
+  void add_kernel(uint32_t position, Accesses accesses, bool chained);
+  void add_transfer(uint32_t position, Accesses accesses);
 
  private:
   struct Work {
     uint32_t position = 0;
     Accesses accesses;
   };
+  static std::optional<Conflict> conflict(const std::deque<Work>& queue, const Accesses& accesses, bool transfers);
   static void trim(std::deque<Work>& queue, size_t allowed) {
     while (queue.size() > allowed) queue.pop_front();
   }
-  static Result<void> check(const std::deque<Work>& queue, const Work& work, const char* kind);
 
   std::deque<Work> transfers_, kernels_;
   size_t max_transfers_, max_kernels_;

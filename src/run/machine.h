@@ -49,6 +49,8 @@ struct Machine {
   Registers registers;
   Memory memory;
   uint64_t work_left = 0;
+  bool rehearsal = false;        // everything but the numbers: arrays of values stay empty
+  std::vector<NpuFault> faults;  // of a rehearsal
   bool wants_summary = false;
   std::string summary;
   bool wants_block = false;

@@ -117,6 +117,7 @@ Result<void> put(Machine& machine, const OutputStage& stage, const std::vector<T
   machine.blocks.writes = true;
   machine.blocks.written = stage.map;
   if (stage.transpose == 0 && stage.reverse == 0) {
+    if (machine.rehearsal) return touch_written(machine.memory, stage.map, stage.shape, "The output");
     note_block(machine, stage, stage.shape, values);
     return store_feature_map(machine.memory, stage.map, stage.shape, values.data(), "The output");
   }
@@ -128,6 +129,7 @@ Result<void> put(Machine& machine, const OutputStage& stage, const std::vector<T
   Shape3 shape{size[axes[0]], size[axes[1]], size[axes[2]]};
   machine.blocks.written_axes = {axes[0], axes[1], axes[2]};
   machine.blocks.reversed = stage.reverse;
+  if (machine.rehearsal) return touch_written(machine.memory, stage.map, shape, "The output");
   std::vector<T> moved(values.size());
   size_t at = 0;
   for (int y = 0; y < shape.h; ++y)

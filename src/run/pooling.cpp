@@ -103,6 +103,7 @@ Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
                                   describe(ifm, {input.h, input.w, input.c}), describe(stage.map, stage.shape),
                                   window.kernel_h, window.kernel_w, window.stride_y, window.stride_x);
 
+  if (machine.rehearsal) return finish_accumulators(machine, stage, std::move(accumulators));
   // The U55 divides by the taps that are not padding only when there is padding; otherwise the scale register holds the
   // reciprocal.
   const bool divides = mode == Pool::Average && by_encoding(machine.encoding(), window.padded(), true);

@@ -63,6 +63,10 @@ Result<void> run_resize(Machine& machine, uint32_t mode_bits) {
   if (int64_t{shape.h} * shape.w > kMaxElements || shape.elements() > kMaxElements)
     return error("The input is too large.");
   TRY(machine.spend_elements(shape.elements() + 4 * stage.shape.elements()));
+  if (machine.rehearsal) {
+    TRY(touch_read(machine.memory, ifm, shape, "The input"));
+    return write_output(machine, stage, {});
+  }
   std::vector<int32_t> input(static_cast<size_t>(shape.elements()));
   TRY(load_feature_map(machine.memory, ifm, shape, ifm.zero_point, input.data(), int64_t{shape.w} * shape.c, shape.c,
                        "The input"));

@@ -148,4 +148,29 @@ struct NpuRunOptions {
 Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> inputs, std::vector<Buffer>& outputs,
                          const NpuRunOptions& options = {});
 
+// ---- repairing
+// -----------------------------------------------------------------------------------------------------------------
+
+// What a stream lets happen too early, and the command that keeps it in order. None of them changes a result.
+enum class NpuRepair {
+  NoOverlap,         // NPU_SET_BLOCKDEP 0 around the operation
+  WaitForKernels,    // NPU_OP_KERNEL_WAIT 0 before it
+  WaitForTransfers,  // NPU_OP_DMA_WAIT 0 before it
+};
+
+struct NpuFault {
+  uint32_t position = 0;       // word of the NPU_OP_* command
+  std::string_view operation;  // "NPU_OP_ELEMENTWISE"
+  NpuRepair repair = NpuRepair::NoOverlap;
+  std::string what;  // a sentence
+};
+
+// Goes through the stream without computing: every address, block dependency and wait is checked. An Error: the stream
+// is wrong, and no repair of these kinds helps.
+Result<std::vector<NpuFault>> rehearse_npu(const NpuProgram& program);
+
+// Repairs what rehearse_npu() finds, and returns it. Positions, in the faults and in layer_of_operation, are those of
+// the repaired stream. Nothing found, nothing changed.
+Result<std::vector<NpuFault>> repair_npu(NpuProgram& program);
+
 }  // namespace swoop

@@ -6,60 +6,16 @@
 
 #include <algorithm>
 #include <bit>
-#include <filesystem>
 #include <random>
 
 #include "run/gemm.h"
 #include "run/output.h"
 #include "run/registers.h"
+#include "run/samples_for_tests.h"
 #include "run/weights.h"
-#include "support/file.h"
 
 namespace swoop {
 namespace {
-
-const std::string kFolder = std::string(SWOOP_SOURCE_DIR) + "/test/data/npu";
-
-std::vector<std::string> sample_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kFolder))
-    if (entry.path().extension() == ".blob") names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-Buffer read(const std::string& path) {
-  auto file = MappedFile::open(path);
-  EXPECT_TRUE(file.has_value()) << path;
-  return Buffer((*file)->bytes().begin(), (*file)->bytes().end());
-}
-
-struct Sample {
-  NpuProgram program;
-  Buffer data;
-  std::vector<Bytes> inputs;
-  Buffer expected;
-
-  explicit Sample(const std::string& name)
-      : data(read(kFolder + "/" + name + ".in")), expected(read(kFolder + "/" + name + ".out")) {
-    auto unpacked = unpack(read(kFolder + "/" + name + ".blob"));
-    EXPECT_TRUE(unpacked.has_value()) << unpacked.error().message;
-    program = std::move(*unpacked);
-    size_t at = 0;
-    for (const NpuTensor& tensor : program.inputs) {
-      inputs.push_back(Bytes(data).subspan(at, static_cast<size_t>(tensor.byte_size())));
-      at += static_cast<size_t>(tensor.byte_size());
-    }
-  }
-
-  Result<Buffer> run(const NpuRunOptions& options = {}) const {
-    std::vector<Buffer> outputs;
-    TRY(execute_npu(program, inputs, outputs, options));
-    Buffer joined;
-    for (const Buffer& output : outputs) append(joined, Bytes(output));
-    return joined;
-  }
-};
 
 // A payload with the given register commands.
 Buffer payload(uint32_t config, std::vector<uint32_t> stream) {

@@ -96,6 +96,14 @@ Result<void> run_transfer(Machine& machine) {
       TRY(machine.spend(static_cast<uint64_t>(length) / 16 + 1));
       int64_t source = offset(from.base, i1, from.stride1), destination = offset(to.base, i1, to.stride1);
       int64_t source_step = i0, destination_step = i0;
+      if (indexed && machine.rehearsal) {
+        // Any index may come: the first and the last stand for all of them.
+        for (int64_t index : {int64_t{0}, index_max})
+          TRY(machine.memory.copy(from.region, offset(source, from.indexed ? index : i0, from.stride0), to.region,
+                                  offset(destination, to.indexed ? index : i0, to.stride0),
+                                  static_cast<uint64_t>(length)));
+        continue;
+      }
       if (indexed) {
         int64_t at = offset(index_base + 4 * (i1 * size0 + i0), i1, index_skip);
         TRY_ASSIGN(const std::byte* bytes, machine.memory.readable(index_region, at, 4, "The transfer's index"));

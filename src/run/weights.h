@@ -36,7 +36,7 @@ Result<std::vector<int32_t>> weight_positions_u85(const WeightOrder& order, int 
 // An upper bound on the places of all streams together, padding included.
 uint64_t padded_weights(const WeightOrder& order);
 
-// All of it: registers -> streams -> array. Cached in the machine.
+// All of it: registers -> streams -> array. Cached in the machine. Null in a rehearsal.
 Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Window& window, bool depthwise);
 
 }  // namespace swoop::ethos

@@ -54,10 +54,8 @@ Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const
   input.column_last = input.w - window.right;
   const int64_t elements = int64_t{input.h} * input.w * input.c;
   TRY(machine.spend_elements(elements + window.output.elements()));
-  input.values.assign(static_cast<size_t>(elements), fill);
-  const int64_t row = int64_t{input.w} * input.c;
+  if (!machine.rehearsal) input.values.assign(static_cast<size_t>(elements), fill);
   const int inner_h = input.row_last - input.row_first, inner_w = input.column_last - input.column_first;
-  T* inner = input.values.data() + input.row_first * row + int64_t{input.column_first} * input.c;
   if (inner_h == 0 || inner_w == 0) return input;
   const bool upscaled = window.upscale != Upscale::None;
   // Upscaling doubles both directions: each element twice, or with zeros between.
@@ -66,6 +64,12 @@ Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const
   machine.blocks.y = {window.stride_y, window.reach_y(), window.top, upscaled};
   machine.blocks.x = {window.stride_x, window.reach_x(), window.left, upscaled};
   machine.blocks.reads.push_back({map, small, window.deep ? ReadOrder::DeepWindow : ReadOrder::Window, "The input"});
+  if (machine.rehearsal) {
+    TRY(touch_read(machine.memory, map, small, "The input"));
+    return input;
+  }
+  const int64_t row = int64_t{input.w} * input.c;
+  T* inner = input.values.data() + input.row_first * row + int64_t{input.column_first} * input.c;
   if (!upscaled) {
     TRY(load_feature_map(machine.memory, map, small, subtract, inner, row, input.c, "The input"));
     return input;

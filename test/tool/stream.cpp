@@ -45,8 +45,12 @@ Result<Case> read_case(const std::string& blob, const std::string& inputs, uint6
   return out;
 }
 
-Result<void> run_one(const std::string& stem, int repeat, NpuObserver* observer) {
+Result<void> run_one(const std::string& stem, int repeat, NpuObserver* observer, std::string* repairs = nullptr) {
   TRY_ASSIGN(Case one, read_case(stem + ".blob", stem + ".in", 0));
+  if (repairs != nullptr) {
+    TRY_ASSIGN(std::vector<NpuFault> faults, repair_npu(one.program));
+    for (const NpuFault& fault : faults) *repairs += fmt::format("; {}: {}", fault.operation, fault.what);
+  }
   std::vector<Buffer> outputs;
   NpuRunOptions options;
   options.observer = observer;
@@ -65,6 +69,7 @@ Result<void> run_one(const std::string& stem, int repeat, NpuObserver* observer)
 struct BlobFlags {
   std::string folder;
   int repeat = 1;
+  bool repair = false;
 };
 
 Result<void> run_folder(const BlobFlags& flags) {
@@ -74,9 +79,10 @@ Result<void> run_folder(const BlobFlags& flags) {
       stems.push_back((entry.path().parent_path() / entry.path().stem()).string());
   std::sort(stems.begin(), stems.end());
   for (const std::string& stem : stems) {
-    Result<void> done = run_one(stem, flags.repeat, nullptr);
+    std::string repairs;
+    Result<void> done = run_one(stem, flags.repeat, nullptr, flags.repair ? &repairs : nullptr);
     fmt::print("{} {}\n", std::filesystem::path(stem).filename().string(),
-               done ? "ok" : "error: " + done.error().message);
+               done ? "ok" + repairs : "error: " + done.error().message);
   }
   return {};
 }
@@ -107,6 +113,7 @@ void add_stream(Commands& commands) {
       flags, run_folder);
   run->add_option("FOLDER", flags->folder)->required();
   run->add_option("--repeat", flags->repeat, "runs each so often and prints the milliseconds");
+  run->add_flag("--repair", flags->repair, "repairs each first; its line then says what was wrong");
   auto blob = std::make_shared<std::string>();
   commands.add("commands", "prints the commands of a program", blob, print_commands)
       ->add_option("BLOB", *blob)
