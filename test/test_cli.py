@@ -275,3 +275,79 @@ def test_diff_breaks_on_each_threshold(pte, tmp_path):
     assert swoop("compile", MODEL, "-o", integer, "--io", "int8", "--no-verify", "-q").returncode == 0
     assert swoop("diff", integer, pte, "--max-bytes", 0).returncode == 1, "the border's kernels make the file larger"
     assert "--inputs" in refused("diff", pte, pte, "--min-sqnr", 10)
+
+
+# -- limits of a build
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    path = tmp_path_factory.mktemp("samples") / "samples.npz"
+    np.savez(path, x=np.load(MODELS / "resnet8.npz")["calibrate"].astype(np.float32))
+    return path
+
+
+@pytest.mark.parametrize(
+    "limit, figure",
+    [(["--max-sram", "1KiB"], "bytes of SRAM"), (["--max-flash", "1024"], "bytes of flash"), (["--max-cycles", "1000"], "cycles"),
+     (["--max-ms", "0.001"], "ms"), (["--min-sqnr", "300"], "output out0 has ")],
+    ids=lambda a: a[0] if isinstance(a, list) else "",
+)
+def test_a_broken_limit_is_a_sentence_with_the_value_and_no_file(tmp_path, samples, limit, figure):
+    output = tmp_path / "r.pte"
+    sentence = refused("compile", FLOAT_MODEL, "-c", samples, "-o", output, *limit)
+    assert limit[0] in sentence and figure in sentence and "no file is written" in sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_limits_that_hold_let_the_file_through(tmp_path, samples):
+    output = tmp_path / "r.pte"
+    done = swoop("compile", FLOAT_MODEL, "-c", samples, "-o", output, "--max-sram", "1MiB", "--max-flash", "1MiB", "--max-cycles", 10**7,
+                 "--max-ms", 100, "--one-region", "--no-host", "--min-sqnr", 30)
+    assert done.returncode == 0 and output.exists(), done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--max-ms", "--min-sqnr"])
+@pytest.mark.parametrize("value", ["nan", "-1"])
+def test_limits_that_mean_nothing_are_refused(tmp_path, samples, flag, value):
+    assert flag in refused("compile", FLOAT_MODEL, "-c", samples, "-o", tmp_path / "r.pte", f"{flag}={value}")
+
+
+def test_a_model_that_keeps_an_operator_on_the_host_breaks_no_host_and_one_region(tmp_path, samples):
+    arguments = ["compile", FLOAT_MODEL, "-c", samples, "-o", tmp_path / "r.pte", "--keep-float", "relu_2"]
+    assert "the host computes aten::" in refused(*arguments, "--no-host")
+    assert "--one-region: there are 2" in refused(*arguments, "--one-region")
+
+
+# -- where outputs go
+
+
+def test_an_output_never_replaces_an_input(tmp_path, pte):
+    model = tmp_path / "model.pt2"
+    model.write_bytes(MODEL.read_bytes())
+    link = tmp_path / "link.pte"
+    link.symlink_to(model)
+    hard = tmp_path / "hard.pte"
+    os.link(model, hard)
+    for output in (model, link, hard):
+        assert "would replace" in refused("compile", model, "-o", output)
+    assert model.read_bytes() == MODEL.read_bytes()
+    assert "would replace" in refused("run", pte, "--inputs", pte.parent / "one.npz", "-o", pte)
+
+
+def test_an_output_is_a_regular_file(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for output in (pipe, "/dev/null", tmp_path):
+        assert "not a regular file" in refused("compile", MODEL, "-o", output)
+
+
+def test_a_link_is_followed_and_a_mode_is_kept(tmp_path):
+    file = tmp_path / "file.pte"
+    file.write_bytes(b"old")
+    file.chmod(0o640)
+    link = tmp_path / "link.pte"
+    link.symlink_to("file.pte")
+    assert swoop("compile", MODEL, "-o", link, "--no-verify", "-q").returncode == 0
+    assert link.is_symlink() and file.read_bytes() != b"old" and file.stat().st_mode & 0o777 == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.pte", "link.pte"]

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "accuracy/accuracy.h"
+#include "driver/gates.h"
 #include "driver/layer_map.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
@@ -73,6 +74,9 @@ class Compile {
     TRY_ASSIGN(pipeline_.target, parse_target(options_.target));
     TRY(check_npu_options(pipeline_.target, options_.npu));
     TRY(check_stop_after(options_.stop_after));
+    TRY(check_gate_options(options_));
+    const std::string reads[] = {options_.model, options_.samples, options_.npu.config_path};
+    TRY(check_output(output_path(), reads));
     if (!options_.dump.empty()) TRY(make_directory(options_.dump));
 
     progress_.stage("reading the model");
@@ -95,6 +99,7 @@ class Compile {
     TRY(emit(graph));
     summarize(graph);
     TRY(verify_program(graph));
+    TRY(check_gates(result_.summary, options_));
     progress_.stage("writing the program");
     result_.summary.output = output_path();
     TRY(write_file(result_.summary.output, pte_));

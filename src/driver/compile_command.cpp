@@ -3,6 +3,7 @@
 #include "driver/commands.h"
 #include "driver/compile.h"
 #include "driver/flags.h"
+#include "support/file.h"
 
 namespace swoop {
 
@@ -11,6 +12,8 @@ namespace {
 int run(ModelFlags& flags) {
   if (Result<void> understood = understand(flags); !understood) return fail(understood.error());
   const CompileOptions& options = flags.options;
+  const std::string reads[] = {flags.quantize_config};
+  if (Result<void> free = check_output(options.output, reads); !free) return fail(free.error());
   Result<CompileResult> result = compile(options);
   if (!result) return fail(result.error());
   if (!result->stopped.empty()) {
@@ -39,6 +42,15 @@ Command compile_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--segments", o.segments, "put NPU programs after the flatbuffer, each aligned to 128 bytes");
   command->add_flag("--strip", o.strip, "leave out the map of layers that `swoop run --layers` and `--trace` read");
+  command
+      ->add_option("--max-sram", o.gates.max_sram, "fail where the NPU takes more bytes of SRAM (256KiB is a number)")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--max-flash", o.gates.max_flash, "fail where the NPU takes more bytes of flash")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--max-cycles", o.gates.max_cycles, "fail where more cycles are estimated");
+  command->add_option("--max-ms", o.gates.max_ms, "fail where one inference is estimated to take more milliseconds");
+  command->add_flag("--one-region", o.gates.one_region, "fail where the NPU's part is not in one piece");
+  command->add_flag("--no-host", o.gates.no_host, "fail where an operator stays on the host");
   command->add_flag("--no-verify", *no_verify, "do not run and check the finished file");
   command->add_option("--dump", o.dump, "folder for the graph after every step, the TOSA files and the layer tables");
   command->add_option("--stop-after", o.stop_after,

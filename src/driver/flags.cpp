@@ -42,7 +42,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--quantize-config", flags.quantize_config,
                      "a TOML file that sets the precision per module, operator or node");
   command.add_option("--min-sqnr", o.quantize.min_sqnr,
-                     "move layers to int16 until the outputs reach this SQNR, in dB");
+                     "move layers to int16 until every output reaches this SQNR, in dB; fail where that cannot be");
   command.add_option("--system-config", o.npu.system_config, "section of vela.ini (default: the target's)");
   command.add_option("--memory-mode", o.npu.memory_mode, "section of vela.ini (default: the target's)");
   command.add_option("--config", flags.config_path, "a vela.ini file, instead of the one that comes with Vela");

@@ -1,6 +1,7 @@
 // What the command line asks of a compile.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,16 @@
 #include "samples/samples.h"
 
 namespace swoop {
+
+// What a build must keep to. A limit that is broken is an error, and no file is written.
+struct Gates {
+  std::optional<int64_t> max_sram;    // bytes
+  std::optional<int64_t> max_flash;   // bytes
+  std::optional<int64_t> max_cycles;  // estimated
+  std::optional<double> max_ms;       // estimated, of one inference
+  bool one_region = false;
+  bool no_host = false;  // every operator between the borders on the NPU
+};
 
 struct CompileOptions {
   std::string model;   // .pt2, or the text of a graph (.ir)
@@ -22,6 +33,7 @@ struct CompileOptions {
   bool segments = false;    // delegate blobs as segments of the file
   bool strip = false;       // no map of layers in the file
   bool verify = true;
+  Gates gates;
   std::string dump;        // folder
   std::string stop_after;  // name of a step or stage
   bool stats = false;

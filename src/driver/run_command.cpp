@@ -61,7 +61,8 @@ class Observers final : public NpuObserver {
 Result<void> check_flags(const RunFlags& flags) {
   if (!flags.model.empty() && !flags.layers) return error("--model compares layers: add --layers");
   if (flags.json && flags.trace) return error("--trace prints text: leave out --json");
-  return {};
+  const std::string reads[] = {flags.program, flags.inputs, flags.model};
+  return check_output(flags.output, reads);
 }
 
 Result<std::optional<LayerReport>> layer_report(const RunFlags& flags, std::span<const NpuStream> streams) {

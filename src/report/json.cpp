@@ -32,19 +32,14 @@ Json region_json(const RegionSummary& region) {
 }
 
 Json totals_json(const Summary& s) {
-  int64_t macs = 0, npu = 0, total = 0, sram = 0, flash = 0, dram = 0;
-  double ms = 0;
-  for (const RegionSummary& region : s.regions) {
-    macs += region.estimates.macs;
-    npu += region.estimates.npu_cycles;
-    total += region.estimates.total_cycles;
-    ms += region.estimates.inference_ms;
-    sram = std::max(sram, region.estimates.sram_bytes());  // regions run one after the other in the same memory
-    flash += region.estimates.flash_bytes();
-    dram = std::max(dram, region.estimates.dram_bytes());
-  }
-  return {{"macs", macs},       {"npu_cycles", npu},  {"total_cycles", total}, {"inference_ms", ms},
-          {"sram_bytes", sram}, {"dram_bytes", dram}, {"flash_bytes", flash}};
+  const Totals totals = totals_of(s);
+  return {{"macs", totals.macs},
+          {"npu_cycles", totals.npu_cycles},
+          {"total_cycles", totals.total_cycles},
+          {"inference_ms", totals.inference_ms},
+          {"sram_bytes", totals.sram_bytes},
+          {"dram_bytes", totals.dram_bytes},
+          {"flash_bytes", totals.flash_bytes}};
 }
 
 Json ports_json(const std::vector<PortSummary>& ports) {

@@ -83,6 +83,19 @@ struct Summary {
   std::vector<std::string> warnings;  // "ranges come from random data", ...
 };
 
+// Over all regions. They run one after the other in the same SRAM and DRAM, so of those the largest counts.
+struct Totals {
+  size_t tosa_ops = 0;
+  int64_t macs = 0;
+  int64_t npu_cycles = 0;
+  int64_t total_cycles = 0;
+  double inference_ms = 0;
+  int64_t sram_bytes = 0;
+  int64_t dram_bytes = 0;
+  int64_t flash_bytes = 0;
+};
+Totals totals_of(const Summary& summary);
+
 std::string to_json(const Summary& summary);
 std::string to_text(const Summary& summary);
 

@@ -60,19 +60,7 @@ std::string hottest(const Summary& s, int64_t total) {
 }  // namespace
 
 std::string to_text(const Summary& s) {
-  int64_t cycles = 0, macs = 0, sram = 0, flash = 0, dram = 0;
-  size_t tosa_ops = 0;
-  double ms = 0;
-  for (const RegionSummary& region : s.regions) {
-    const Estimates& e = region.estimates;
-    cycles += e.total_cycles;
-    macs += e.macs;
-    ms += e.inference_ms;
-    sram = std::max(sram, e.sram_bytes());
-    dram = std::max(dram, e.dram_bytes());
-    flash += e.flash_bytes();
-    tosa_ops += region.tosa_ops;
-  }
+  const Totals totals = totals_of(s);
   double total_ms = s.milliseconds.empty() ? 0 : s.milliseconds.back().second;
   std::string text;
   auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("{:<9} {}\n", name, value); };
@@ -83,13 +71,14 @@ std::string to_text(const Summary& s) {
   line("outputs", ports(s.outputs));
   std::vector<std::string> hosts;
   for (const auto& [op, count] : s.host_ops) hosts.push_back(fmt::format("{} x{}", op, count));
-  line("regions", fmt::format("{} on the NPU ({} TOSA operators), host: {}", s.regions.size(), tosa_ops,
+  line("regions", fmt::format("{} on the NPU ({} TOSA operators), host: {}", s.regions.size(), totals.tosa_ops,
                               hosts.empty() ? "none" : fmt::format("{}", fmt::join(hosts, ", "))));
-  line("estimate", fmt::format("{} cycles, {:.3f} ms, {} MACs", thousands(cycles), ms, thousands(macs)));
-  if (!s.regions.empty()) line("hottest", hottest(s, cycles));
-  line("memory",
-       fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}", bytes(sram), bytes(dram),
-                   bytes(flash), bytes(s.planned_bytes), bytes(s.method_bytes), bytes(s.temp_bytes)));
+  line("estimate", fmt::format("{} cycles, {:.3f} ms, {} MACs", thousands(totals.total_cycles), totals.inference_ms,
+                               thousands(totals.macs)));
+  if (!s.regions.empty()) line("hottest", hottest(s, totals.total_cycles));
+  line("memory", fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}",
+                             bytes(totals.sram_bytes), bytes(totals.dram_bytes), bytes(totals.flash_bytes),
+                             bytes(s.planned_bytes), bytes(s.method_bytes), bytes(s.temp_bytes)));
   if (s.accuracy) {
     std::vector<std::string> outputs;
     for (const OutputAccuracy& o : s.accuracy->outputs)

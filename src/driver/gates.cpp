@@ -1,0 +1,70 @@
+#include "driver/gates.h"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <vector>
+
+namespace swoop {
+
+namespace {
+
+template <typename Number>
+void check_limit(std::vector<std::string>& broken, std::string_view flag, const std::optional<Number>& limit,
+                 Number value, std::string_view unit) {
+  if (limit && value > *limit) broken.push_back(fmt::format("{} {}: it takes {}{}", flag, *limit, value, unit));
+}
+
+// On the file, not on the forecast: every float output by itself.
+void check_sqnr(std::vector<std::string>& broken, const Summary& summary, double wanted) {
+  if (!summary.accuracy || summary.accuracy->outputs.empty()) {
+    broken.push_back(fmt::format("--min-sqnr {}: the file was not compared with a float model", wanted));
+    return;
+  }
+  for (size_t i = 0; i < summary.accuracy->outputs.size(); ++i) {
+    const OutputAccuracy& output = summary.accuracy->outputs[i];
+    if (!output.equal && output.sqnr_db < wanted)
+      broken.push_back(
+          fmt::format("--min-sqnr {}: output {} has {:.1f} dB", wanted, summary.outputs[i].name, output.sqnr_db));
+  }
+}
+
+}  // namespace
+
+Result<void> check_gate_options(const CompileOptions& options) {
+  auto check = [](std::string_view flag, std::optional<double> limit) -> Result<void> {
+    if (limit && (std::isnan(*limit) || *limit < 0)) return error("{} {}: give a number of at least 0", flag, *limit);
+    return {};
+  };
+  const Gates& gates = options.gates;
+  TRY(check("--max-sram", gates.max_sram));
+  TRY(check("--max-flash", gates.max_flash));
+  TRY(check("--max-cycles", gates.max_cycles));
+  TRY(check("--max-ms", gates.max_ms));
+  TRY(check("--min-sqnr", options.quantize.min_sqnr));
+  if (options.quantize.min_sqnr && !options.verify)
+    return error("--min-sqnr is checked by running the finished file: leave out --no-verify");
+  return {};
+}
+
+Result<void> check_gates(const Summary& summary, const CompileOptions& options) {
+  const Gates& gates = options.gates;
+  const Totals totals = totals_of(summary);
+  std::vector<std::string> broken;
+  check_limit(broken, "--max-sram", gates.max_sram, totals.sram_bytes, " bytes of SRAM");
+  check_limit(broken, "--max-flash", gates.max_flash, totals.flash_bytes, " bytes of flash");
+  check_limit(broken, "--max-cycles", gates.max_cycles, totals.total_cycles, " cycles");
+  check_limit(broken, "--max-ms", gates.max_ms, totals.inference_ms, " ms");
+  if (gates.one_region && summary.regions.size() != 1)
+    broken.push_back(fmt::format("--one-region: there are {}", summary.regions.size()));
+  if (gates.no_host && !summary.host_ops.empty()) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, count] : summary.host_ops) names.push_back(name);
+    broken.push_back(fmt::format("--no-host: the host computes {}", fmt::join(names, ", ")));
+  }
+  if (options.quantize.min_sqnr) check_sqnr(broken, summary, *options.quantize.min_sqnr);
+  if (broken.empty()) return {};
+  return error("{}; no file is written", fmt::join(broken, "; "));
+}
+
+}  // namespace swoop
