@@ -22,6 +22,9 @@ std::span<const Rule> fold_rules();
 // Before ranges are measured: forms that quantize better or that later rooms have an integer form for.
 std::span<const Rule> prepare_rules();
 
+// Masks that come at run time, in the form that quantizes well. Part of the same step.
+std::span<const Rule> mask_rules();
+
 // Merging and dropping of data movement.
 std::span<const Rule> movement_rules();
 

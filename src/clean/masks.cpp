@@ -1,0 +1,118 @@
+// Masks that come at run time. As a float tensor of 0 and minus infinity a mask has no range that 8 bits could hold, so
+// every spelling becomes the one that quantizes well: the scores where the mask allows them, and a number far below them
+// elsewhere. calibrate() knows that form and keeps room for it below the smallest score that counts.
+#include <cmath>
+
+#include "clean/clean.h"
+#include "clean/floats.h"
+
+namespace swoop {
+
+namespace {
+
+// Stands for minus infinity: exp() of it is 0 in float too, and a row that is masked as a whole stays a number.
+constexpr float kHidden = -1e9f;
+
+// The one value that all elements of a float constant have.
+std::optional<float> uniform_value(const Rewriter& rw, ValueId id) {
+  const Value& value = rw.value(id);
+  if (!value.constant || !is_float(value.type.dtype) || value.type.quantized()) return std::nullopt;
+  Tensor tensor = to_tensor(value);
+  std::span<const float> x = tensor.as<float>();
+  if (x.empty()) return std::nullopt;
+  for (float one : x)
+    if (one != x[0]) return std::nullopt;
+  return x[0];
+}
+
+struct Choice {
+  ValueId allowed;  // boolean
+  bool inverted;    // true where something is hidden
+};
+
+// A float mask that is 0 where `allowed` says so and hides what it is added to elsewhere.
+std::optional<Choice> choice_of(Rewriter& rw, ValueId mask) {
+  const Node* where = rw.graph().producer(mask);
+  if (!where || where->op != Op::Where || rw.type(where->inputs[0]).shape != rw.type(mask).shape) return std::nullopt;
+  std::optional<float> yes = uniform_value(rw, where->inputs[1]), no = uniform_value(rw, where->inputs[2]);
+  auto hides = [](float x) { return x <= 2 * kMaskedBelow; };
+  if (!yes || !no) return std::nullopt;
+  if (*yes == 0 && hides(*no)) return Choice{where->inputs[0], false};
+  if (*no == 0 && hides(*yes)) return Choice{where->inputs[0], true};
+  return std::nullopt;
+}
+
+ValueId hide(Rewriter& rw, ValueId scores, ValueId allowed) {
+  float hidden = kHidden;
+  ValueId low = float_constant(rw, {}, {&hidden, 1}, "hidden");
+  return rw.make(Op::Where, {allowed, scores, low});
+}
+
+ValueId allowed_by(Rewriter& rw, const Choice& choice) {
+  return choice.inverted ? rw.make(Op::LogicalNot, {choice.allowed}) : choice.allowed;
+}
+
+// movement(where(c, one number, another))  ->  where(movement(c), one number, another)
+bool move_choice(Rewriter& rw, const Node& n) {
+  const Node* where = rw.graph().producer(n.inputs[0]);
+  if (n.inputs.size() != 1 || !where || where->op != Op::Where || !rw.used_once(n.inputs[0])) return false;
+  const Type& type = rw.type(n.inputs[0]);
+  if (!is_float(type.dtype) || type.quantized() || rw.type(where->inputs[0]).shape != type.shape) return false;
+  std::optional<float> yes = uniform_value(rw, where->inputs[1]), no = uniform_value(rw, where->inputs[2]);
+  if (!yes || !no) return false;
+  ValueId allowed = rw.make(n.op, {where->inputs[0]}, n.attrs);
+  ValueId one = float_constant(rw, {}, {&*yes, 1}, "chosen"), other = float_constant(rw, {}, {&*no, 1}, "otherwise");
+  rw.replace(n, rw.make(Op::Where, {allowed, one, other}));
+  return true;
+}
+
+// scores + where(c, 0, far below)  ->  where(c, scores, far below)
+bool add_to_choice(Rewriter& rw, const Node& n) {
+  const Type& type = rw.type(n.outputs[0]);
+  if (!is_float(type.dtype) || type.quantized()) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    ValueId scores = n.inputs[1 - i];
+    if (rw.type(scores).shape != type.shape) continue;
+    std::optional<Choice> choice = choice_of(rw, n.inputs[i]);
+    if (!choice) continue;
+    rw.replace(n, hide(rw, scores, allowed_by(rw, *choice)));
+    return true;
+  }
+  return false;
+}
+
+// attention with a mask that comes at run time  ->  softmax(where(mask, q . k^T, far below)) . v
+bool open_masked_attention(Rewriter& rw, const Node& n) {
+  const Type out = rw.type(n.outputs[0]);
+  if (!is_float(out.dtype) || out.quantized() || n.inputs.size() < 4 || n.inputs[3] == kNone) return false;
+  ValueId q = n.inputs[0], k = n.inputs[1], v = n.inputs[2], mask = n.inputs[3];
+  if (rw.value(mask).constant || n.flag(Key::Causal)) return false;
+  Ints swap;
+  for (int64_t i = 0; i < rw.type(k).rank(); ++i) swap.push_back(i);
+  std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+  auto scale = static_cast<float>(n.real(Key::Scale));
+  ValueId scaled = rw.make(Op::Mul, {q, float_constant(rw, {}, {&scale, 1}, n.name + "_scale")});
+  ValueId scores = rw.make(Op::MatMul, {scaled, rw.make(Op::Transpose, {k}, {{Key::Perm, swap}})});
+  if (rw.type(mask).dtype == DType::Bool) {
+    scores = hide(rw, scores, mask);
+  } else if (std::optional<Choice> choice = choice_of(rw, mask)) {
+    scores = hide(rw, scores, allowed_by(rw, *choice));
+  } else {
+    scores = rw.make(Op::Add, {scores, mask});
+  }
+  int64_t last = rw.type(scores).rank() - 1;
+  rw.replace(n, rw.make(Op::MatMul, {rw.make(Op::Softmax, {scores}, {{Key::Axis, last}}), v}));
+  return true;
+}
+
+const Rule kMaskRules[] = {
+    {"move-choice", {Op::Reshape, Op::Expand, Op::Transpose, Op::Slice}, move_choice},
+    {"add-to-choice", {Op::Add}, add_to_choice},
+    {"open-masked-attention", {Op::Attention}, open_masked_attention},
+};
+
+}  // namespace
+
+std::span<const Rule> mask_rules() { return kMaskRules; }
+
+}  // namespace swoop
