@@ -1,6 +1,6 @@
 // Masks that come at run time. As a float tensor of 0 and minus infinity a mask has no range that 8 bits could hold, so
-// every spelling becomes the one that quantizes well: the scores where the mask allows them, and a number far below them
-// elsewhere. calibrate() knows that form and keeps room for it below the smallest score that counts.
+// every spelling becomes the one that quantizes well: the scores where the mask allows them, and a number far below
+// them elsewhere. calibrate() knows that form and keeps room for it below the smallest score that counts.
 #include <cmath>
 
 #include "clean/clean.h"

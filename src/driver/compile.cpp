@@ -15,6 +15,7 @@
 #include "emit/emit.h"
 #include "import/import.h"
 #include "lower/lower.h"
+#include "run/run.h"
 #include "support/file.h"
 #include "support/parallel.h"
 #include "support/timer.h"
@@ -50,10 +51,18 @@ std::string raised_text(const QuantizeReport& report) {
   return text;
 }
 
+std::string repaired_text(std::span<const NpuFault> repairs) {
+  return fmt::format(
+      "repaired the NPU program in {} place{}, which costs a little time there and changes no result; the "
+      "first: {}: {}",
+      repairs.size(), repairs.size() == 1 ? "" : "s", repairs[0].operation, repairs[0].what);
+}
+
 struct CompiledRegion {
   tosa::Program tosa;
   Buffer tosa_bytes;
   NpuProgram program;
+  std::vector<NpuFault> repairs;  // of what regor let happen too early
   Buffer blob;
 };
 
@@ -155,6 +164,7 @@ class Compile {
     CompiledRegion& region = regions_[i];
     const std::string& name = pipeline_.partition.regions[i]->name;
     TRY_ASSIGN(region.program, compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name));
+    TRY_ASSIGN(region.repairs, repair_npu(region.program));
     TRY_ASSIGN(region.blob, pack(region.program));
     if (!options_.dump.empty() && region.program.estimates)
       TRY(write_file(fmt::format("{}/{}.csv", options_.dump, name), layers_csv(*region.program.estimates)));
@@ -317,6 +327,8 @@ void Compile::summarize(const Graph& graph) {
                          type.zero_point()};
     ++user;
   }
+  for (const CompiledRegion& region : regions_)
+    if (!region.repairs.empty()) s.warnings.push_back(repaired_text(region.repairs));
   if (pipeline_.quantized && pipeline_.quantized->uncalibrated)
     s.warnings.push_back("UNCALIBRATED: the ranges were measured on random data; use the program for dry runs only");
   if (pipeline_.quantized && pipeline_.quantized->wanted_sqnr) s.warnings.push_back(raised_text(*pipeline_.quantized));

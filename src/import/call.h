@@ -1,6 +1,6 @@
 // What a builder of the ATen table sees: the arguments of one exported node, and the means to put core nodes into the
-// graph (NodeBuilder). Accessors throw Malformed when the file has another kind of value there; builders throw Unsupported
-// for forms that the core operators do not express (refuse.h).
+// graph (NodeBuilder). Accessors throw Malformed when the file has another kind of value there; builders throw
+// Unsupported for forms that the core operators do not express (refuse.h).
 #pragma once
 
 #include <string>

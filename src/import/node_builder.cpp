@@ -162,7 +162,7 @@ ValueId NodeBuilder::constant(Type constant_type, Buffer data) {
 }
 
 std::vector<ValueId> NodeBuilder::make_all(Op op, std::vector<ValueId> inputs, Attrs attrs,
-                                       std::vector<std::unique_ptr<Graph>> bodies) {
+                                           std::vector<std::unique_ptr<Graph>> bodies) {
   check_attributes(attrs, name);
   if (graph.node_slots() >= kMaxNodes) malformed("the model has more than {} operators", kMaxNodes);
   Node draft;
@@ -213,7 +213,9 @@ ValueId NodeBuilder::cast(ValueId x, DType to) {
   return make(Op::Cast, {x}, {{Key::DType, to}});
 }
 
-ValueId NodeBuilder::unary(std::string_view fn, ValueId x) { return make(Op::Unary, {x}, {{Key::Fn, std::string(fn)}}); }
+ValueId NodeBuilder::unary(std::string_view fn, ValueId x) {
+  return make(Op::Unary, {x}, {{Key::Fn, std::string(fn)}});
+}
 
 ValueId NodeBuilder::unary(std::string_view fn, ValueId x, double alpha, double beta) {
   return make(Op::Unary, {x}, {{Key::Fn, std::string(fn)}, {Key::Alpha, alpha}, {Key::Beta, beta}});
