@@ -37,7 +37,7 @@ TEST(Import, reads_a_program) {
   ASSERT_TRUE(graph) << graph.error().message;
   EXPECT_EQ(print(*graph, {false, true}),
             "graph \"main\" (%x: f32[2,4] as \"x\")\n"
-            "  %w = const f32[4] #d505be1b3c3f8a3e\n"
+            "  %w = const f32[4] = [1,2,0,-1]\n"
             "  %add = add %x, %w : f32[2,4] @ \"net.py\":31 \"return (x + self.w).relu()\" \"\" \"Net\" name \"add\"\n"
             "  %relu = clamp %add min=0.0 : f32[2,4] @ \"net.py\":31 \"return (x + self.w).relu()\" \"\" \"Net\" name "
             "\"relu\"\n"

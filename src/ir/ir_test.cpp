@@ -30,6 +30,58 @@ TEST(Text, prints_back_what_it_parsed) {
   EXPECT_EQ(to_text(*graph->loc(graph->producer(graph->outputs()[0])->loc)), "net.py:31");
 }
 
+// Without their bytes, constants show numbers that parse() reads back: all of a few, one when they are all the same.
+TEST(Text, shows_the_numbers_of_short_constants) {
+  constexpr std::string_view kConstants =
+      R"text(graph "net" ()
+  %a = const i8[2,2] q(0.5, 0) = [1,-2,3,127]
+  %b = const i16[3,100] = fill -300
+  %c = const f32[3] = [0.1,-inf,3e-45]
+  %d = const bool[2] = [1,0]
+  %e = const i64[2] = [9223372036854775807,-1]
+  %f = const i48[] = fill -7
+  %g = const i4[3] = [-8,0,7]
+  %h = const f64[2] = [0.1,1e+300]
+  %i = const u8[2] = [255,0]
+  %j = const i32[2] = [-2147483648,5]
+  %k = const i8[0] = []
+  return %a, %b, %c, %d, %e, %f, %g, %h, %i, %j, %k
+)text";
+  Result<Graph> graph = parse(kConstants);
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(verify(*graph), std::nullopt);
+  EXPECT_EQ(print(*graph), kConstants);
+  Result<Graph> again = parse(print(*graph, {true, true}));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(same(*graph, *again));
+}
+
+TEST(Text, hides_the_numbers_of_long_constants_and_of_half_precision) {
+  Result<Graph> graph = parse(
+      "graph \"net\" ()\n"
+      "  %a = const i8[33] = [1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]\n"
+      "  %b = const f16[1] = x\"003c\"\n"
+      "  return %a, %b\n");
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(print(*graph),
+            "graph \"net\" ()\n"
+            "  %a = const i8[33] #1a05586282cb20c0\n"
+            "  %b = const f16[1] #08328c07f57f1684\n"
+            "  return %a, %b\n");
+}
+
+TEST(Text, refuses_numbers_that_do_not_fit) {
+  auto fault = [](std::string_view constant) {
+    Result<Graph> graph = parse(fmt::format("graph \"g\" ()\n  %a = const {}\n  return %a\n", constant));
+    return graph ? "" : graph.error().message;
+  };
+  EXPECT_EQ(fault("i8[2] = [1,128]"), "line 2: 128 does not fit i8");
+  EXPECT_EQ(fault("bool[] = fill 2"), "line 2: 2 does not fit bool");
+  EXPECT_EQ(fault("i8[2] = fill 0.5"), "line 2: '0.5' is not an integer");
+  EXPECT_EQ(fault("i8[2] = [1,2,3]"), "line 2: a constant needs one name and as many elements as its type has");
+  EXPECT_EQ(fault("f16[1] = [1]"), "line 2: numbers of half precision are given as bytes");
+}
+
 TEST(Text, every_prefix_is_an_error_and_not_a_crash) {
   for (size_t length = 0; length < kText.rfind("return"); ++length)
     EXPECT_FALSE(parse(kText.substr(0, length))) << length;

@@ -216,26 +216,35 @@ class Parser {
     return data;
   }
 
-  // "fill N" gives every element the same stored number: for tests written by hand.
+  // One stored number of an element type, for constants that are written by hand and short ones that print() shows.
+  void append_number(Buffer& data, DType dtype) {
+    if (dtype == DType::F32) return append(data, static_cast<float>(real()));
+    if (dtype == DType::F64) return append(data, real());
+    if (!is_integer(dtype) && dtype != DType::Bool) return fail("numbers of half precision are given as bytes");
+    int64_t value = integer();
+    bool fits =
+        dtype == DType::Bool ? value == 0 || value == 1 : value >= dtype_min(dtype) && value <= dtype_max(dtype);
+    if (!fits) return fail(fmt::format("{} does not fit {}", value, name_of(dtype)));
+    append(data,
+           std::as_bytes(std::span(&value, 1)).first(byte_size(dtype)));  // little endian: the low bytes come first
+  }
+
+  // "fill N" gives every element the same stored number.
   Buffer fill_data(const Type& type_of_constant) {
-    double value = real();
+    Buffer number, data;
+    append_number(number, type_of_constant.dtype);
+    for (int64_t i = 0, n = element_count(type_of_constant.shape); ok() && i < n; ++i) append(data, Bytes(number));
+    return data;
+  }
+
+  // "[1,2,3]" gives all of them, row-major.
+  Buffer list_data(DType dtype) {
     Buffer data;
-    for (int64_t i = 0, n = element_count(type_of_constant.shape); ok() && i < n; ++i) {
-      switch (type_of_constant.dtype) {
-        case DType::F32: append(data, static_cast<float>(value)); break;
-        case DType::F64: append(data, value); break;
-        case DType::I16: append(data, static_cast<int16_t>(value)); break;
-        case DType::I32: append(data, static_cast<int32_t>(value)); break;
-        case DType::I48:
-        case DType::I64: append(data, static_cast<int64_t>(value)); break;
-        case DType::I4:
-        case DType::I8: append(data, static_cast<int8_t>(value)); break;
-        case DType::U8:
-        case DType::Bool: append(data, static_cast<uint8_t>(value)); break;
-        case DType::F16:
-        case DType::BF16: fail("fill does not do half precision"); break;
-      }
-    }
+    expect('[');
+    if (accept(']')) return data;
+    do append_number(data, dtype);
+    while (ok() && accept(','));
+    expect(']');
     return data;
   }
 
@@ -384,10 +393,10 @@ class Parser {
     Buffer data;
     expect('=');
     if (!ok()) return;
-    data = accept_word("fill") ? fill_data(constant_type) : hex_data();
+    data = accept_word("fill") ? fill_data(constant_type) : peek() == '[' ? list_data(constant_type.dtype) : hex_data();
     size_t expected = static_cast<size_t>(element_count(constant_type.shape)) * byte_size(constant_type.dtype);
     if (results.size() != 1 || data.size() != expected)
-      return fail("a constant needs one name and as many bytes as its type has");
+      return fail("a constant needs one name and as many elements as its type has");
     ValueId id = graph.add_constant(constant_type, graph.store(std::move(data)), results[0]);
     if (!scope.emplace(results[0], id).second) fail(fmt::format("%{} is defined twice", results[0]));
   }

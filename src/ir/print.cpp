@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "ir/ir.h"
 #include "support/hash.h"
@@ -53,6 +54,45 @@ struct AttrText {
     return fmt::format("s[{}]", fmt::join(items, ","));
   }
 };
+
+constexpr size_t kShownElements = 32;  // of a constant that is printed number by number
+
+template <typename T>
+std::string element(Bytes data, size_t index) {
+  return fmt::format("{}", load<T>(data.data() + index * sizeof(T)));
+}
+
+// One stored number. Empty for half precision, which has no text form.
+std::string element(const Value& constant, size_t index) {
+  switch (constant.type.dtype) {
+    case DType::F32: return element<float>(constant.data, index);
+    case DType::F64: return element<double>(constant.data, index);
+    case DType::I4:
+    case DType::I8: return element<int8_t>(constant.data, index);
+    case DType::I16: return element<int16_t>(constant.data, index);
+    case DType::I32: return element<int32_t>(constant.data, index);
+    case DType::I48:
+    case DType::I64: return element<int64_t>(constant.data, index);
+    case DType::U8:
+    case DType::Bool: return element<uint8_t>(constant.data, index);
+    case DType::F16:
+    case DType::BF16: return "";
+  }
+  return "";
+}
+
+// A constant as a person reads it: "= fill 3" when all numbers are the same, a list of a few, else a hash.
+std::string shown(const Value& constant) {
+  const size_t width = byte_size(constant.type.dtype), count = constant.data.size() / width;
+  if (count == 0) return " = []";
+  bool numbers = !element(constant, 0).empty();
+  if (numbers && std::memcmp(constant.data.data(), constant.data.data() + width, (count - 1) * width) == 0)
+    return " = fill " + element(constant, 0);
+  if (!numbers || count > kShownElements) return fmt::format(" #{:016x}", hash_bytes(constant.data));
+  std::vector<std::string> items;
+  for (size_t i = 0; i < count; ++i) items.push_back(element(constant, i));
+  return fmt::format(" = [{}]", fmt::join(items, ","));
+}
 
 class Printer {
  public:
@@ -115,7 +155,7 @@ class Printer {
     printed_[id] = true;
     const Value& value = graph_.value(id);
     out_ += fmt::format("{}  {} = const {}", indent_, ref(id), to_text(value.type));
-    out_ += options_.constant_data ? " = " + hex(value.data) : fmt::format(" #{:016x}", hash_bytes(value.data));
+    out_ += options_.constant_data ? " = " + hex(value.data) : shown(value);
     out_ += "\n";
   }
 
