@@ -92,9 +92,10 @@ TEST(Repairs, a_transfer_waits_for_the_kernel_that_reads_its_place) {
 
 TEST(Repairs, keeps_the_layer_of_each_operation) {
   Sample sample("matmul_ethos-u85-256");
+  const NpuEncoding encoding = parse_target("ethos-u85-256")->facts().encoding;
   std::vector<std::string_view> names;
   for (const NpuCommand& command : commands_of(sample.program)) {
-    if (uint16_t parameter = most(command, NpuEncoding::U85)) set_parameter(sample.program, command, parameter);
+    if (uint16_t parameter = most(command, encoding)) set_parameter(sample.program, command, parameter);
     if (!command.is_kernel()) continue;
     sample.program.layer_of_operation.push_back({command.position, static_cast<uint32_t>(names.size())});
     names.push_back(command.name());
@@ -112,8 +113,9 @@ TEST(Repairs, keeps_the_layer_of_each_operation) {
 // branch -> the operation behind it, which gets a wait: the branch must reach the wait.
 TEST(Repairs, moves_the_targets_of_branches) {
   Sample sample("branch_ethos-u85-256");
+  const NpuEncoding encoding = parse_target("ethos-u85-256")->facts().encoding;
   for (const NpuCommand& command : commands_of(sample.program))
-    if (uint16_t parameter = most(command, NpuEncoding::U85)) set_parameter(sample.program, command, parameter);
+    if (uint16_t parameter = most(command, encoding)) set_parameter(sample.program, command, parameter);
   auto faults = repair_npu(sample.program);
   ASSERT_TRUE(faults.has_value() && !faults->empty());
   for (const NpuCommand& command : commands_of(sample.program))
