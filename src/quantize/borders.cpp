@@ -1,122 +1,120 @@
+#include "quantize/borders.h"
+
 #include <algorithm>
 
-#include "quantize/assign.h"
 #include "quantize/layers.h"
 
 namespace swoop {
 
-TypeAssigner::TypeAssigner(Graph& graph, const Measured& measured, const Assignment& assignment, std::string path)
-    : graph_(graph),
-      measured_(measured),
-      assignment_(assignment),
-      path_(std::move(path)),
-      masked_(masked_scores(graph)),
-      kinds_(graph.node_slots(), Kind::Float),
-      choices_(graph.node_slots()),
-      domain_(graph.value_slots()) {}
+namespace {
 
-TypeAssigner::Kind TypeAssigner::classify(const Node& node) const {
-  if (node.op == Op::Quantize) return Kind::Reader;
-  if (choices_[node.id].precision == Precision::Float) return Kind::Float;
-  if (node.op == Op::Cond) return Kind::Branch;
+struct Placement {
+  Graph& graph;
+  const QuantizeOptions& options;
+  Borders borders;
+  std::map<ValueId, ValueId> copies;  // float value -> its quantized copy
+  std::map<ValueId, ValueId> floats;  // quantized value -> its float copy
+};
+
+Domain domain_of(const Graph& graph, const Node& node, const Choice& choice) {
+  if (node.op == Op::Quantize) return Domain::Reader;
+  if (choice.precision == Precision::Float) return Domain::Float;
+  if (node.op == Op::Cond) return Domain::Branch;
   Policy policy = policy_of(node);
-  if (policy == Policy::ReadsCodes) return Kind::Reader;
-  if (policy == Policy::KeepFloat) return Kind::Float;
-  if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return plain_float(v); }))
-    return Kind::Float;
+  if (policy == Policy::ReadsCodes) return Domain::Reader;
+  if (policy == Policy::KeepFloat) return Domain::Float;
+  if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return is_plain_float(graph, v); }))
+    return Domain::Float;
   bool computed_bias =
-      is_layer(node.op) && node.inputs.size() > 2 && node.inputs[2] != kNone && !graph_.value(node.inputs[2]).constant;
-  return computed_bias ? Kind::Float : Kind::Quantized;
+      is_layer(node.op) && node.inputs.size() > 2 && node.inputs[2] != kNone && !graph.value(node.inputs[2]).constant;
+  return computed_bias ? Domain::Float : Domain::Quantized;
 }
 
-void TypeAssigner::mark(ValueId id) {
-  if (domain_.size() <= id) domain_.resize(id + 1);
-  domain_[id] = true;
+void mark(Borders& borders, ValueId id) {
+  if (borders.codes.size() <= id) borders.codes.resize(id + 1);
+  borders.codes[id] = true;
 }
 
-// The node in front of which something made from this value can stand.
-NodeId TypeAssigner::behind(ValueId id) const {
-  NodeId producer = graph_.value(id).producer;
-  return producer == kNone ? graph_.first() : graph_.node(producer).next;
-}
-
-ValueId TypeAssigner::quantized_copy(ValueId id) {
-  if (auto at = copies_.find(id); at != copies_.end()) return at->second;
-  const Node* producer = graph_.producer(id);
-  std::string name = graph_.value(id).name + "_q";
+// A quantize or dequantize node right after the value that it reads.
+ValueId add_border(Placement& p, Op op, ValueId from, Type type, std::string_view suffix, Domain domain) {
+  const Node* producer = p.graph.producer(from);
   Node& node =
-      graph_.add_node(Op::Quantize, {id}, {graph_.type(id)}, {}, producer ? producer->loc : kNone, name, behind(id));
-  kinds_.resize(graph_.node_slots(), Kind::Reader);
-  choices_.resize(graph_.node_slots(), {assignment_.options.precision, assignment_.options.method});
-  ValueId copy = node.outputs[0];
-  mark(copy);
-  copies_[id] = copy;
-  source_[copy] = id;
-  return copy;
-}
-
-ValueId TypeAssigner::float_copy(ValueId id) {
-  if (auto at = floats_.find(id); at != floats_.end()) return at->second;
-  const Node* producer = graph_.producer(id);
-  Type type = graph_.type(id);
-  if (type.quantized()) type = Type{DType::F32, type.shape, {}};
-  Node& node = graph_.add_node(Op::Dequantize, {id}, {type}, {}, producer ? producer->loc : kNone,
-                               graph_.value(id).name + "_dq", behind(id));
-  kinds_.resize(graph_.node_slots(), Kind::Float);
-  choices_.resize(graph_.node_slots(), {assignment_.options.precision, assignment_.options.method});
-  floats_[id] = node.outputs[0];
+      p.graph.add_node(op, {from}, {std::move(type)}, {}, producer ? producer->loc : kNone,
+                       p.graph.value(from).name + std::string(suffix), producer ? producer->next : p.graph.first());
+  p.borders.domains.resize(p.graph.node_slots(), domain);
+  p.borders.choices.resize(p.graph.node_slots(), {p.options.precision, p.options.method});
   return node.outputs[0];
 }
 
-// After this every use of a value reads it in the domain it lives in.
-void TypeAssigner::place_borders() {
-  std::vector<NodeId> order = graph_.order();
-  for (ValueId input : graph_.inputs())
-    if (graph_.type(input).quantized()) mark(input);
-  for (NodeId id : order) {
-    const Node& node = graph_.node(id);
-    choices_[id] = choose(graph_, node, assignment_.options);
-    kinds_[id] = classify(node);
+ValueId quantized_copy(Placement& p, ValueId id) {
+  auto [at, fresh] = p.copies.try_emplace(id, kNone);
+  if (!fresh) return at->second;
+  at->second = add_border(p, Op::Quantize, id, p.graph.type(id), "_q", Domain::Reader);
+  mark(p.borders, at->second);
+  p.borders.float_of[at->second] = id;
+  return at->second;
+}
+
+ValueId float_copy(Placement& p, ValueId id) {
+  auto [at, fresh] = p.floats.try_emplace(id, kNone);
+  if (!fresh) return at->second;
+  Type type = p.graph.type(id);
+  if (type.quantized()) type = Type{DType::F32, type.shape, {}};
+  at->second = add_border(p, Op::Dequantize, id, std::move(type), "_dq", Domain::Float);
+  return at->second;
+}
+
+// Which nodes and values are to have codes.
+void divide(Placement& p) {
+  Borders& b = p.borders;
+  b.domains.resize(p.graph.node_slots(), Domain::Float);
+  b.choices.resize(p.graph.node_slots());
+  b.codes.resize(p.graph.value_slots());
+  for (ValueId input : p.graph.inputs())
+    if (p.graph.type(input).quantized()) mark(b, input);
+  for (NodeId id : p.graph.order()) {
+    const Node& node = p.graph.node(id);
+    b.choices[id] = choose(p.graph, node, p.options);
+    b.domains[id] = domain_of(p.graph, node, b.choices[id]);
+    bool gives_codes = b.domains[id] == Domain::Quantized || b.domains[id] == Domain::Branch;
     for (ValueId output : node.outputs)
-      if (graph_.type(output).quantized() ||
-          ((kinds_[id] == Kind::Quantized || kinds_[id] == Kind::Branch) && plain_float(output)))
-        mark(output);
-  }
-  for (NodeId id : order) {
-    Node& node = graph_.node(id);
-    bool quantized = kinds_[id] == Kind::Quantized || kinds_[id] == Kind::Branch;
-    bool reads_quantized = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                       [&](ValueId v) { return v != kNone && lives_quantized(v); });
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      ValueId input = node.inputs[i];
-      if (input == kNone || graph_.value(input).constant) continue;
-      bool wants = quantized || (kinds_[id] == Kind::Reader && node.op != Op::Quantize && reads_quantized);
-      if (wants && plain_float(input) && !lives_quantized(input)) graph_.set_input(node, i, quantized_copy(input));
-      bool as_is = wants || kinds_[id] == Kind::Reader || node.op == Op::Dequantize;
-      if (!as_is && lives_quantized(input) && plain_float(input)) graph_.set_input(node, i, float_copy(input));
-    }
-  }
-  if (!wanted_.empty()) return;
-  for (size_t i = 0; i < graph_.outputs().size(); ++i) {
-    ValueId output = graph_.outputs()[i];
-    if (lives_quantized(output) && plain_float(output)) graph_.set_output(i, float_copy(output));
+      if (p.graph.type(output).quantized() || (gives_codes && is_plain_float(p.graph, output))) mark(b, output);
   }
 }
 
-// A body's outputs in the types of the cond's results.
-void TypeAssigner::fix_outputs() {
-  for (size_t i = 0; i < wanted_.size(); ++i) {
-    ValueId output = graph_.outputs()[i];
-    if (!wanted_[i].quantized() || graph_.type(output) == wanted_[i]) continue;
-    if (graph_.value(output).constant) {
-      graph_.set_output(i, quantize_constant(graph_, output, wanted_[i]));
-      continue;
-    }
-    const Node* producer = graph_.producer(output);
-    Node& node = graph_.add_node(Op::Quantize, {output}, {wanted_[i]}, {}, producer ? producer->loc : kNone,
-                                 graph_.value(output).name + "_q");
-    graph_.set_output(i, node.outputs[0]);
+// One node's operands in the form that the node reads.
+void convert_operands(Placement& p, Node& node) {
+  Domain domain = p.borders.domains[node.id];
+  bool reads_some = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                [&](ValueId v) { return v != kNone && p.borders.has_codes(v); });
+  bool wants_codes = domain == Domain::Quantized || domain == Domain::Branch ||
+                     (domain == Domain::Reader && node.op != Op::Quantize && reads_some);
+  bool takes_either = wants_codes || domain == Domain::Reader || node.op == Op::Dequantize;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    ValueId input = node.inputs[i];
+    if (!is_plain_float(p.graph, input) || p.graph.value(input).constant) continue;
+    bool has_codes = p.borders.has_codes(input);
+    if (wants_codes && !has_codes) p.graph.set_input(node, i, quantized_copy(p, input));
+    if (!takes_either && has_codes) p.graph.set_input(node, i, float_copy(p, input));
   }
+}
+
+}  // namespace
+
+ValueId Borders::measured_id(ValueId id) const {
+  auto at = float_of.find(id);
+  return at == float_of.end() ? id : at->second;
+}
+
+Borders place_borders(Graph& graph, const QuantizeOptions& options, bool outputs_as_codes) {
+  Placement p{graph, options, {}, {}, {}};
+  divide(p);
+  for (NodeId id : graph.order()) convert_operands(p, graph.node(id));
+  for (size_t i = 0; i < graph.outputs().size() && !outputs_as_codes; ++i) {
+    ValueId output = graph.outputs()[i];
+    if (p.borders.has_codes(output) && is_plain_float(graph, output)) graph.set_output(i, float_copy(p, output));
+  }
+  return std::move(p.borders);
 }
 
 }  // namespace swoop

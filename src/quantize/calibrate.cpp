@@ -20,7 +20,7 @@ class Watch {
     m_.channels.resize(values);
     m_.inner.resize(graph.node_slots());
     m_.lowest_peak.resize(values, INFINITY);
-    masked_ = masked_scores(graph);
+    m_.masked = masked_scores(graph);
     channel_axis_.resize(values, -1);
     hooks_.resize(values);
     observed_.resize(values);
@@ -57,8 +57,8 @@ class Watch {
 
   void observe(ValueId id, const Tensor& tensor) {
     if (observed_[id]) {
-      m_.values[id].add(tensor.as<float>(), masked_[id] ? kMaskedBelow : -INFINITY);
-      if (masked_[id]) see_peaks(id, tensor);
+      m_.values[id].add(tensor.as<float>(), m_.masked[id] ? kMaskedBelow : -INFINITY);
+      if (m_.masked[id]) see_peaks(id, tensor);
       if (channel_axis_[id] >= 0) see_channels(id, tensor);
     } else if (channel_axis_[id] >= 0 && tensor.dtype == DType::F32) {
       see_channels(id, tensor);
@@ -172,7 +172,6 @@ class Watch {
   const Graph& graph_;
   Measured& m_;
   OpaqueKernels* opaque_;
-  std::vector<bool> masked_;
   std::vector<int> channel_axis_;           // by value id; -1: channels are not watched
   std::vector<std::vector<NodeId>> hooks_;  // by value id: composites and control flow that read it
   std::vector<bool> observed_;

@@ -13,6 +13,7 @@ struct Measured {
   std::vector<Statistics> values;  // by value id; empty for constants, integers and the results of data movement
   std::vector<ChannelStatistics> channels;  // by value id, of the first operands of conv, conv_transpose and linear
   std::vector<Doubles> inner;               // by node id: attribute `inner` of composites
+  std::vector<bool> masked;                 // by value id: masked_scores()
   std::vector<float> lowest_peak;           // by value id, of masked scores: the smallest of the rows' largest elements
   std::map<NodeId, std::vector<Measured>> bodies;
   bool ran = false;

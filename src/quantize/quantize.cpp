@@ -1,8 +1,8 @@
 #include "quantize/quantize.h"
 
-#include <algorithm>
-
-#include "quantize/assign.h"
+#include "quantize/borders.h"
+#include "quantize/classes.h"
+#include "quantize/constants.h"
 #include "quantize/equalize.h"
 #include "quantize/search.h"
 #include "support/timer.h"
@@ -21,6 +21,73 @@ bool needs_quantization(const Graph& graph) {
   return false;
 }
 
+namespace {
+
+void set_types(Graph& graph, const std::vector<TypeClass>& classes) {
+  for (const TypeClass& c : classes) {
+    for (ValueId member : c.members) {
+      if (graph.type(member).quantized()) continue;
+      Type type = c.type;
+      type.shape = graph.type(member).shape;
+      graph.value(member).type = std::move(type);
+    }
+  }
+}
+
+// A cond passes codes to its bodies and takes codes from them; other control flow passes floats.
+void choose_types_of_bodies(Graph& graph, const Borders& borders, const TypeRequest& request, ChosenTypes& chosen) {
+  for (NodeId id : graph.order()) {
+    Node& node = graph.node(id);
+    auto measured = request.measured.bodies.find(id);
+    if (measured == request.measured.bodies.end()) continue;
+    for (size_t b = 0; b < node.bodies.size(); ++b) {
+      Graph& body = *node.bodies[b];
+      TypeRequest inside{request.options, measured->second[b], request.raised,
+                         fmt::format("{}{}/{}/", request.path, node.name, b)};
+      if (borders.domains[id] == Domain::Branch) {
+        for (size_t i = 0; i < body.inputs().size(); ++i) {
+          const Type& operand = graph.type(node.inputs[i + 1]);
+          if (operand.quantized()) body.value(body.inputs()[i]).type = operand;
+        }
+        for (ValueId output : node.outputs) inside.output_types.push_back(graph.type(output));
+      }
+      ChosenTypes more = choose_types(body, inside);
+      std::move(more.values.begin(), more.values.end(), std::back_inserter(chosen.values));
+      chosen.bias_corrected += more.bias_corrected;
+    }
+  }
+}
+
+// A body's outputs in the types of the cond's results.
+void convert_outputs(Graph& graph, const std::vector<Type>& types) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    ValueId output = graph.outputs()[i];
+    if (!types[i].quantized() || graph.type(output) == types[i]) continue;
+    if (graph.value(output).constant) {
+      graph.set_output(i, quantize_constant(graph, output, types[i]));
+      continue;
+    }
+    const Node* producer = graph.producer(output);
+    Node& node = graph.add_node(Op::Quantize, {output}, {types[i]}, {}, producer ? producer->loc : kNone,
+                                graph.value(output).name + "_q");
+    graph.set_output(i, node.outputs[0]);
+  }
+}
+
+}  // namespace
+
+ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
+  Borders borders = place_borders(graph, request.options, !request.output_types.empty());
+  std::vector<TypeClass> classes = choose_classes(graph, borders, request);
+  set_types(graph, classes);
+  ChosenTypes chosen{report_values(graph, borders, classes, request), 0};
+  chosen.bias_corrected = quantize_constants(graph, borders, request);
+  choose_types_of_bodies(graph, borders, request, chosen);
+  convert_outputs(graph, request.output_types);
+  graph.erase_dead();
+  return chosen;
+}
+
 Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const QuantizeOptions& options) {
   if (samples.inputs.empty()) return error("there are no samples to calibrate with");
   QuantizeReport report;
@@ -36,12 +103,13 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
       TRY_ASSIGN(measured, calibrate(graph, samples, options.opaque));
     }
   }
-  Assignment assignment{
-      .options = options, .raised = {}, .values = &report.values, .bias_corrected = &report.bias_corrected};
+  TypeRequest request{options, measured};
   if (options.min_sqnr) {
-    TRY_ASSIGN(assignment.raised, search_precision(graph, measured, samples, options, report));
+    TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, report));
   }
-  TypeAssigner(graph, measured, assignment).run();
+  ChosenTypes chosen = choose_types(graph, request);
+  report.values = std::move(chosen.values);
+  report.bias_corrected = chosen.bias_corrected;
   return report;
 }
 

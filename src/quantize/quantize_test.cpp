@@ -7,7 +7,7 @@
 #include <random>
 
 #include "accuracy/accuracy.h"
-#include "quantize/assign.h"
+#include "quantize/choices.h"
 #include "support/parallel.h"
 
 namespace swoop {

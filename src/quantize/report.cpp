@@ -1,6 +1,39 @@
-#include "quantize/quantize.h"
+#include "quantize/classes.h"
+#include "quantize/range.h"
 
 namespace swoop {
+
+std::vector<ValueReport> report_values(const Graph& graph, const Borders& borders,
+                                       const std::vector<TypeClass>& classes, const TypeRequest& request) {
+  static const Statistics kNotMeasured;
+  const std::vector<Statistics>& measured = request.measured.values;
+  std::vector<ValueReport> values;
+  for (const TypeClass& c : classes) {
+    if (c.pinned && request.output_types.empty()) continue;
+    for (ValueId source : c.sources) {
+      ValueId id = borders.measured_id(source);
+      const Value& value = graph.value(id);
+      if (value.constant) continue;
+      ValueId from = origin(graph, id);
+      const Statistics& statistics = from < measured.size() ? measured[from] : kNotMeasured;
+      const Node* producer = graph.producer(id);
+      const Loc* loc = producer ? graph.loc(producer->loc) : nullptr;
+      Range range = range_of(c.type);
+      Type shown = c.type;
+      shown.shape = value.type.shape;
+      values.push_back(
+          {.name = request.path + value.name,
+           .node = producer ? producer->name : "",
+           .op = producer ? std::string(name_of(producer->op)) : "input",
+           .source = loc ? to_text(*loc) : "",
+           .type = to_text(shown),
+           .min = statistics.empty() ? 0.0 : static_cast<double>(statistics.min),
+           .max = statistics.empty() ? 0.0 : static_cast<double>(statistics.max),
+           .clipped = statistics.share_outside(range.min - c.type.scale() / 2, range.max + c.type.scale() / 2)});
+    }
+  }
+  return values;
+}
 
 std::string to_text(const QuantizeReport& report) {
   std::string text = fmt::format(

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "accuracy/accuracy.h"
+#include "quantize/choices.h"
 #include "quantize/layers.h"
 
 namespace swoop {
@@ -37,8 +38,7 @@ class Search {
 
   Graph quantized(const std::set<std::string>& raised) const {
     Graph graph = clone(prepared_);
-    Assignment assignment{.options = options_, .raised = raised};
-    TypeAssigner(graph, measured_, assignment).run();
+    choose_types(graph, {options_, measured_, raised});
     return graph;
   }
 

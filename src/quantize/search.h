@@ -2,7 +2,7 @@
 // enough.
 #pragma once
 
-#include "quantize/assign.h"
+#include "quantize/types.h"
 
 namespace swoop {
 

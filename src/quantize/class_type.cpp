@@ -1,0 +1,124 @@
+#include "quantize/class_type.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quantize/layers.h"
+
+namespace swoop {
+
+namespace {
+
+// What a masked score must fall short of its row's largest by, so that softmax gives it nothing even at 16 bits,
+// however many there are.
+double mask_depth(const Shape& shape) {
+  return 8.0 + std::log(static_cast<double>(std::max<int64_t>(2, shape.empty() ? 2 : shape.back())));
+}
+
+// What the math of all sources' nodes allows at most, so that widening does not waste codes.
+Range within_bounds(const Context& c, Range range, const std::vector<ValueId>& sources) {
+  Range bounds{0, 0};
+  for (ValueId source : sources) {
+    const Node* node = c.graph.producer(origin(c.graph, c.borders.measured_id(source)));
+    Range own = node ? bounds_of(*node) : kAllReals;
+    bounds = {std::min(bounds.min, own.min), std::max(bounds.max, own.max)};
+  }
+  return {std::max(range.min, bounds.min), std::min(range.max, bounds.max)};
+}
+
+// A classifier's scores that only a softmax reads: they are 16 bits wide inside it anyway, and an accumulator gives 16
+// bits as fast as 8. Where there are many, twice the bytes cost more than they gain (Whisper's attention on U85: 10 %
+// of the cycles).
+bool holds_scores(const Context& c, const Draft& draft) {
+  constexpr int64_t kMostScores = 2048;
+  if (draft.sources.size() != 1 || element_count(c.graph.type(draft.sources[0]).shape) > kMostScores) return false;
+  const Node* producer = c.graph.producer(draft.sources[0]);
+  if (!producer || !is_layer(producer->op) || c.borders.choices[producer->id].by_scope) return false;
+  NodeId reader = kNone;
+  for (ValueId member : draft.members)
+    for (const Use& use : c.graph.value(member).uses)
+      if (use.node != kNone && c.graph.node(use.node).op == Op::Softmax &&
+          c.borders.domains[use.node] == Domain::Quantized)
+        reader = use.node;
+  return reader != kNone && read_only_by(c, draft, reader);
+}
+
+Precision precision_of_value(const Context& c, ValueId id) {
+  Precision usual = c.request.options.precision;
+  const std::string& name = c.graph.value(c.borders.measured_id(id)).name;
+  if (c.request.raised.contains(c.request.path + name)) return Precision::Int16;
+  const Node* producer = c.graph.producer(id);
+  if (producer && producer->op != Op::Quantize) {
+    Precision precision = c.borders.choices[producer->id].precision;
+    return precision == Precision::Float ? usual : precision;
+  }
+  // An input is as fine as the coarsest of its readers asks for.
+  Precision precision = Precision::Int16;
+  bool read = false;
+  for (const Use& use : c.graph.value(id).uses) {
+    if (use.node == kNone || c.borders.domains[use.node] != Domain::Quantized) continue;
+    read = true;
+    if (c.borders.choices[use.node].precision == Precision::Int8) precision = Precision::Int8;
+  }
+  if (read) return precision;
+  return usual == Precision::Float ? Precision::Int8 : usual;
+}
+
+}  // namespace
+
+Precision precision_of(const Context& c, const Draft& draft) {
+  if (holds_scores(c, draft)) return Precision::Int16;
+  for (ValueId source : draft.sources)
+    if (precision_of_value(c, source) == Precision::Int16) return Precision::Int16;
+  return Precision::Int8;
+}
+
+Range range_of(const Context& c, Draft& draft) {
+  if (draft.range) return *draft.range;
+  const Measured& measured = c.request.measured;
+  Range fixed = draft.padding;  // what must be representable, whatever was measured
+  Statistics joint;
+  const Statistics* statistics = &joint;
+  Method method = c.request.options.method;
+  for (ValueId source : draft.sources) {
+    ValueId id = c.borders.measured_id(source);
+    if (c.graph.value(id).constant) {
+      fixed = joined(fixed, constant_range(c.graph.value(id)));
+      continue;
+    }
+    ValueId from = origin(c.graph, id);
+    if (from >= measured.values.size()) continue;
+    if (const Node* producer = c.graph.producer(source)) method = c.borders.choices[producer->id].method;
+    if (draft.sources.size() == 1)
+      statistics = &measured.values[from];
+    else
+      joint.merge(measured.values[from]);
+    if (measured.masked[from] && std::isfinite(measured.lowest_peak[from]))
+      fixed.min =
+          std::min(fixed.min, static_cast<double>(measured.lowest_peak[from]) - mask_depth(c.graph.type(from).shape));
+  }
+  int levels = precision_of(c, draft) == Precision::Int16 ? 65536 : 256;
+  Range chosen = choose_range(*statistics, method, c.request.options.percentile, levels);
+  draft.range = joined(fixed, within_bounds(c, chosen, draft.sources));
+  return *draft.range;
+}
+
+Type type_of(const Context& c, Draft& draft) {
+  if (draft.pinned) return *draft.pinned;
+  return activation_type(precision_of(c, draft), {}, range_of(c, draft));
+}
+
+bool read_only_by(const Context& c, const Draft& draft, NodeId node) {
+  for (ValueId member : draft.members)
+    for (const Use& use : c.graph.value(member).uses) {
+      if (use.node == node) continue;
+      if (use.node == kNone) return false;
+      const Node& user = c.graph.node(use.node);
+      bool inside = use.index == 0 && c.borders.domains[use.node] == Domain::Quantized && shares_type(user) &&
+                    std::find(draft.members.begin(), draft.members.end(), user.outputs[0]) != draft.members.end();
+      if (!inside) return false;
+    }
+  return true;
+}
+
+}  // namespace swoop

@@ -1,0 +1,33 @@
+// Choosing types: gives every float value of a graph its quantized type and every constant its codes, from what
+// calibration measured. quantize.cpp has the steps in their order; each has a header and a file of its own:
+//   borders.h    which nodes work on codes, and quantize and dequantize nodes where those meet floats
+//   classes.h    which values share a type, and what type that is
+//   constants.h  weights, biases and other constants in types that follow from those around them
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "quantize/calibrate.h"
+#include "quantize/quantize.h"
+
+namespace swoop {
+
+// What the steps read and none of them changes. A body of control flow has a request of its own.
+struct TypeRequest {
+  const QuantizeOptions& options;
+  const Measured& measured;
+  std::set<std::string> raised = {};    // names of values (after the path of their body) that take int16 in any case
+  std::string path = {};                // of a body: "cond_1/0/"
+  std::vector<Type> output_types = {};  // of a cond's body: what its outputs must come in; inputs have their types
+};
+
+struct ChosenTypes {
+  std::vector<ValueReport> values;  // bodies after the graph that they belong to
+  size_t bias_corrected = 0;        // layers
+};
+
+ChosenTypes choose_types(Graph& graph, const TypeRequest& request);
+
+}  // namespace swoop

@@ -1,0 +1,108 @@
+#include "quantize/weights.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quantize/borders.h"
+#include "quantize/layers.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr int64_t kBiasLimit = 2147483647;  // as PT2E writes biases: -(2^31 - 1) .. 2^31 - 1
+// A weight scale so small that a step of the accumulator is below 2^-22 of the result's step wastes range that the bias
+// may need.
+constexpr double kFinestStep = 1.0 / (1 << 22);
+
+// The axis of the weights along which each index is one output channel; -1: there is none.
+int channel_axis(const Node& node, const Shape& weight) {
+  if (node.op != Op::ConvTranspose) return 0;
+  int64_t groups = node.integer(Key::Groups);
+  if (groups == 1) return 1;
+  return weight[1] == 1 && weight[0] == groups ? 0 : -1;
+}
+
+double as_float(double x) { return static_cast<double>(static_cast<float>(x)); }
+
+// The weights' type: the largest of a channel is `limit` steps, unless the bias needs larger steps.
+Type weight_type(const Node& layer, const Tensor& weights, const WeightIndex& index, const Type& x, const Type& y,
+                 std::span<const double> bias, const QuantizeOptions& options) {
+  int axis = options.per_channel ? channel_axis(layer, weights.shape) : -1;
+  int64_t limit = options.weight_bits == 4 ? 7 : 127;
+  std::vector<double> scales(axis < 0 ? 1 : bias.size());
+  std::span<const float> w = weights.as<float>();
+  for (size_t i = 0; i < w.size(); ++i) {
+    double& scale = scales[axis < 0 ? 0 : static_cast<size_t>(index.output(static_cast<int64_t>(i)))];
+    scale = std::max(scale, std::fabs(static_cast<double>(w[i])) / static_cast<double>(limit));
+  }
+  for (size_t c = 0; c < bias.size(); ++c) {  // a bias must fit 31 bits in steps of s_x * s_w
+    double& scale = scales[axis < 0 ? 0 : c];
+    scale = std::max({scale, y.scale() / x.scale() * kFinestStep, std::fabs(bias[c]) / (x.scale() * (1 << 30)), 1e-20});
+  }
+  for (double& scale : scales) scale = as_float(scale);
+  return {DType::I8, weights.shape, Quant{scales, std::vector<int64_t>(scales.size(), 0), axis, -limit, limit}};
+}
+
+// What the results of each output channel lose on average when the weights are rounded.
+std::vector<double> mean_errors(const Tensor& weights, const WeightIndex& index, const Quant& quant,
+                                const ChannelStatistics& means) {
+  std::vector<double> errors(static_cast<size_t>(index.outputs));
+  std::span<const float> w = weights.as<float>();
+  for (size_t i = 0; i < w.size(); ++i) {
+    auto at = static_cast<int64_t>(i);
+    auto channel = static_cast<size_t>(index.output(at));
+    double scale = quant.scale[quant.per_channel() ? channel : 0];
+    int64_t code = quantize_value(w[i], scale, 0, quant.qmin, quant.qmax);
+    double mean = means.sum[static_cast<size_t>(index.input(at))] / static_cast<double>(means.count);
+    errors[channel] += (static_cast<double>(w[i]) - static_cast<double>(code) * scale) * mean;
+  }
+  return errors;
+}
+
+}  // namespace
+
+LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, const QuantizeOptions& options,
+                                      const ChannelStatistics* means) {
+  const Value& weights = graph.value(layer.inputs[1]);
+  WeightIndex index(layer, weights.type.shape);
+  bool has_bias = layer.inputs.size() > 2 && layer.inputs[2] != kNone;
+  std::vector<double> bias(static_cast<size_t>(index.outputs));
+  for (size_t c = 0; has_bias && c < bias.size(); ++c)
+    bias[c] = real_at(graph.value(layer.inputs[2]), static_cast<int64_t>(c));
+
+  LayerConstants chosen{weights.type, {}, false};
+  if (weights.constant && is_plain_float(graph, layer.inputs[1])) {
+    Tensor values = to_tensor(weights);
+    chosen.weight =
+        weight_type(layer, values, index, graph.type(layer.inputs[0]), graph.type(layer.outputs[0]), bias, options);
+    if (options.correct_bias && means && layer.inputs.size() > 2) {
+      std::vector<double> errors = mean_errors(values, index, *chosen.weight.quant, *means);
+      for (size_t c = 0; c < bias.size(); ++c) bias[c] += errors[c];
+      chosen.corrected = true;
+    }
+  }
+  if (has_bias || chosen.corrected) chosen.bias = std::move(bias);
+  return chosen;
+}
+
+Type bias_type(const Type& input, const Type& weight, size_t channels) {
+  Quant quant{{}, {}, weight.quant->per_channel() ? 0 : -1, -kBiasLimit, kBiasLimit};
+  for (double scale : weight.quant->scale) {
+    quant.scale.push_back(as_float(input.scale() * scale));
+    quant.zero_point.push_back(0);
+  }
+  return {DType::I32, {static_cast<int64_t>(channels)}, quant};
+}
+
+Buffer bias_codes(std::span<const double> bias, const Type& type) {
+  Buffer codes;
+  constexpr auto kLimit = static_cast<double>(kBiasLimit);
+  for (size_t c = 0; c < bias.size(); ++c) {
+    double code = std::nearbyint(bias[c] / type.quant->scale[type.quant->per_channel() ? c : 0]);
+    append(codes, static_cast<int32_t>(std::clamp(code, -kLimit, kLimit)));
+  }
+  return codes;
+}
+
+}  // namespace swoop

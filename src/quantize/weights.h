@@ -1,0 +1,24 @@
+// Weights and bias of a layer (conv, conv_transpose, linear): weights are symmetric with a scale per output channel,
+// the bias has 32 bits in steps of the accumulator. The error that rounded weights make on average is taken off the
+// bias.
+#pragma once
+
+#include "quantize/quantize.h"
+#include "quantize/statistics.h"
+
+namespace swoop {
+
+struct LayerConstants {
+  Type weight;               // chosen; or theirs, where the weights are no float constant
+  std::vector<double> bias;  // reals, one per output channel; empty: there is none
+  bool corrected = false;    // the bias has taken up the weights' mean error
+};
+
+// `means`: of the channels that the layer reads; null where they were not measured.
+LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, const QuantizeOptions& options,
+                                      const ChannelStatistics* means);
+
+Type bias_type(const Type& input, const Type& weight, size_t channels);
+Buffer bias_codes(std::span<const double> bias, const Type& type);
+
+}  // namespace swoop
