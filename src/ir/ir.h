@@ -13,7 +13,7 @@ namespace swoop {
 
 struct TextOptions {
   bool constant_data =
-      false;  // false: constants show type and hash; true: their bytes too, so that parsing gives the same graph
+      false;  // false: short constants show their numbers, long ones a hash; true: all bytes, which parse to the same
   bool locations = false;  // the Python source line of each node
 };
 
