@@ -55,9 +55,6 @@ SWOOP_CLONES void normalise_rows(const float* x, float* out, int64_t rows, int64
   }
 }
 
-// PyTorch's rms_norm without eps uses the smallest step of the dtype.
-constexpr double kFloatEps = 1.1920928955078125e-07;
-
 const float* floats_or_null(std::span<const Tensor* const> in, size_t index) {
   return index < in.size() && in[index] ? in[index]->as<float>().data() : nullptr;
 }
