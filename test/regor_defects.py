@@ -1,0 +1,68 @@
+"""Small TOSA graphs that regor (Vela 5.1.0) gets wrong; docs/regor-defects.md says what happens and what is right.
+
+python test/regor_defects.py FOLDER writes each as FOLDER/NAME.tosa.
+"""
+
+import pathlib
+import sys
+
+import npu_cases
+from npu_graphs import I8, I16
+
+
+def square_transpose():
+    """TRANSPOSE of height and width, equal in size, then a convolution."""
+    g = npu_cases.CaseGraph(1)
+    y = g.transpose(g.clamp(g.feed([1, 12, 12, 16]), -100, 100), [0, 2, 1, 3])
+    g.output(g.conv_i8(y, 16, kernel=1, pad=0))
+    return g
+
+
+def strided_window():
+    """CLAMP, then a depthwise convolution with kernel 1 and stride 2."""
+    g = npu_cases.CaseGraph(1)
+    g.output(g.conv_i8(g.clamp(g.feed([1, 47, 47, 24]), 0, 120), 24, kernel=1, pad=0, stride=2, depthwise=True))
+    return g
+
+
+def second_of_two():
+    """An elementwise operator on a batch of two, whose operand's place the weights of a later layer take."""
+    g = npu_cases.CaseGraph(1)
+    channels = 128
+    x = g.rescale2(g.mul(g.feed([2, 8, 8, channels], I16), g.feed([2, 8, 8, channels], I16)), I16, [2**-15])
+    y = g.rescale2(g.mul(x, g.feed([2, 8, 8, 1], I16)), I16, [2**-15])
+    y = g.conv(g.reshape(y, [1, 1, 128, channels]), channels, kernel=1, pad=0, depthwise=True)
+    g.output(g.conv_i8(g.rescale(y, I8, multipliers=[1e-4] * channels), 128, kernel=1, pad=0))
+    return g
+
+
+def padded_window_of_a_slice():
+    """SLICE, then a padded depthwise convolution on a batch."""
+    g = npu_cases.CaseGraph(1)
+    y = g.slice(g.feed([4, 7, 7, 48]), [0, 0, 0, 0], [4, 7, 7, 16])
+    g.output(g.conv_i8(y, 16, kernel=3, pad=1, depthwise=True))
+    return g
+
+
+def product_of_a_slice():
+    """MATMUL whose first operand is a SLICE of rows."""
+    g = npu_cases.CaseGraph(1)
+    a = g.slice(g.feed([8, 64, 16]), [0, 32, 0], [8, 32, 16])
+    g.output(g.rescale(g.matmul(a, g.feed([8, 16, 16])), I8, 0.01))
+    return g
+
+
+# Each with the NPUs that it is shown on, and what the NPU in software says of regor's stream: a part of the fault that a
+# repair settles, or None when the stream is in order and computes other numbers.
+ALL = [
+    (square_transpose, ["ethos-u55-128"], "lets them overlap"),
+    (strided_window, ["ethos-u85-256"], "lets them overlap"),
+    (second_of_two, ["ethos-u55-128"], "a wait is missing"),
+    (padded_window_of_a_slice, ["ethos-u55-128", "ethos-u85-256"], None),
+    (product_of_a_slice, ["ethos-u55-128"], None),
+]
+
+
+if __name__ == "__main__":
+    for make, _, _ in ALL:
+        pathlib.Path(sys.argv[1], make.__name__ + ".tosa").write_bytes(make().bytes())
