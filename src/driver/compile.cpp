@@ -165,11 +165,7 @@ class Compile {
     const std::string& name = pipeline_.partition.regions[i]->name;
     TRY_ASSIGN(region.program, compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name));
     // What the rehearsal cannot follow is left to the check that runs the file.
-    NpuProgram repaired = region.program;
-    if (Result<std::vector<NpuFault>> repairs = repair_npu(repaired)) {
-      region.repairs = std::move(*repairs);
-      region.program = std::move(repaired);
-    }
+    if (Result<std::vector<NpuFault>> repairs = repair_npu(region.program)) region.repairs = std::move(*repairs);
     TRY_ASSIGN(region.blob, pack(region.program));
     if (!options_.dump.empty() && region.program.estimates)
       TRY(write_file(fmt::format("{}/{}.csv", options_.dump, name), layers_csv(*region.program.estimates)));

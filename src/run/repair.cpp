@@ -1,6 +1,7 @@
 // Commands that a stream lacks, put in: NPU_SET_BLOCKDEP 0 around an operation, or a wait before it.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "run/registers.h"
 
@@ -88,11 +89,16 @@ Result<std::vector<NpuFault>> repair_npu(NpuProgram& program) {
   TRY_ASSIGN(std::vector<NpuCommand> commands, decode_commands(payload));
   Rewriter rewriter(program.commands, payload.stream, faults);
   rewriter.run(commands);
-  program.commands = rewriter.payload();
+  Buffer before = std::exchange(program.commands, rewriter.payload());
+  Result<std::vector<NpuFault>> left = rehearse_npu(program);
+  if (!left || !left->empty()) {
+    program.commands = std::move(before);
+    if (!left) return left.error();
+    const NpuFault& first = left->front();
+    return error("{} at word {} of the repaired stream: {}", first.operation, first.position, first.what);
+  }
   for (StreamOperation& operation : program.layer_of_operation) operation.position = rewriter.moved(operation.position);
   for (NpuFault& fault : faults) fault.position = rewriter.moved(fault.position);
-  TRY_ASSIGN(std::vector<NpuFault> left, rehearse_npu(program));
-  if (!left.empty()) return error("{} at word {}: {}", left[0].operation, left[0].position, left[0].what);
   return faults;
 }
 

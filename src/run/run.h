@@ -170,7 +170,7 @@ struct NpuFault {
 Result<std::vector<NpuFault>> rehearse_npu(const NpuProgram& program);
 
 // Repairs what rehearse_npu() finds, and returns it. Positions, in the faults and in layer_of_operation, are those of
-// the repaired stream. Nothing found, nothing changed.
+// the repaired stream. Nothing found, or an Error: nothing changed.
 Result<std::vector<NpuFault>> repair_npu(NpuProgram& program);
 
 }  // namespace swoop
