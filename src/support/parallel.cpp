@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -19,13 +20,21 @@ struct Job {
   size_t count;
   size_t chunk;
   std::atomic<size_t> next{0};
+  std::mutex fault_mutex = {};
+  std::exception_ptr fault = {};  // the first that a thread met; the others stop
 
   // Takes chunks until none is left. Whoever is free takes the next one, so a thread that the machine does not run
   // delays nobody.
   void work() {
     inside_job = true;
-    for (size_t first = next.fetch_add(chunk); first < count; first = next.fetch_add(chunk))
-      body(first, std::min(first + chunk, count));
+    try {
+      for (size_t first = next.fetch_add(chunk); first < count; first = next.fetch_add(chunk))
+        body(first, std::min(first + chunk, count));
+    } catch (...) {
+      std::lock_guard lock(fault_mutex);
+      if (!fault) fault = std::current_exception();
+      next = count;
+    }
     inside_job = false;
   }
 };
@@ -104,6 +113,7 @@ void parallel_for(size_t count, size_t grain, const std::function<void(size_t, s
   size_t chunk = std::max(grain, (count + 4 * parts - 1) / (4 * parts));  // several per thread, to even out
   Job job{body, count, chunk};
   pool.run(job, parts - 1);
+  if (job.fault) std::rethrow_exception(job.fault);  // what a body throws comes to the caller
 }
 
 }  // namespace swoop
