@@ -319,6 +319,50 @@ def test_a_model_that_keeps_an_operator_on_the_host_breaks_no_host_and_one_regio
     assert "--one-region: there are 2" in refused(*arguments, "--one-region")
 
 
+# -- held-out samples
+
+
+def test_accuracy_is_that_of_the_test_samples_with_labels_beside_float(tmp_path, samples):
+    import torch
+
+    arrays = np.load(MODELS / "resnet8.npz")
+    held_out = np.concatenate([arrays["test"], arrays["calibrate"]]).astype(np.float32)
+    module = torch.export.load(FLOAT_MODEL).module(check_guards=False)
+    with torch.no_grad():
+        scores = np.concatenate([module(torch.from_numpy(x)).numpy() for x in held_out])
+    labels = scores.argsort(1)[:, -2]  # the second best: never the largest output of the float model
+    labels[0] = scores[0].argmax()
+    np.savez(tmp_path / "test.npz", x=held_out, labels=labels)
+    output = tmp_path / "r.pte"
+    arguments = ["compile", FLOAT_MODEL, "-c", samples, "-o", output, "--json", "--test"]
+    accuracy = json.loads(swoop(*arguments, tmp_path / "test.npz").stdout)["accuracy"]
+    assert (accuracy["samples_kind"], accuracy["samples"], accuracy["samples_given"]) == ("test", len(held_out), len(held_out))
+    assert accuracy["labels"]["count"] == len(held_out)
+    assert accuracy["labels"]["float_top1"] == pytest.approx(1 / len(held_out))
+    assert accuracy["labels"]["float_top5"] == 1.0
+
+    np.savez(tmp_path / "inputs.npz", x=held_out)
+    ran = swoop("run", output, "--inputs", tmp_path / "inputs.npz", "-o", tmp_path / "got.npz")
+    assert ran.returncode == 0, ran.stderr
+    got = np.load(tmp_path / "got.npz")["out0"].reshape(scores.shape)
+    noise = 10 * np.log10((scores**2).sum() / ((scores - got) ** 2).sum())
+    assert accuracy["sqnr_db"][0] == pytest.approx(noise, abs=0.05), "pooled over the samples, not a mean of decibels"
+    ranks = [int((row > row[label]).sum()) for row, label in zip(got, labels)]
+    assert accuracy["labels"]["top1"] == pytest.approx(np.mean([rank < 1 for rank in ranks]), abs=1.5 / len(ranks))
+
+    np.savez(tmp_path / "expected.npz", x=held_out, out0=2 * scores.reshape(len(held_out), 1, -1))
+    accuracy = json.loads(swoop(*arguments, tmp_path / "expected.npz").stdout)["accuracy"]
+    assert accuracy["sqnr_db"][0] == pytest.approx(10 * np.log10(4), abs=0.3), "half of what is expected is missing"
+
+
+@pytest.mark.parametrize("arrays, sentence", [
+    ({"labels": [1, 2]}, "there are 2 labels for 4 samples"), ({"labels": [1, 2, 3, 10]}, "label 10 is not one of the 10 classes"),
+    ({"out0": np.zeros((3, 1, 10), np.float32)}, "out0 holds 3 samples and the inputs 4")], ids=["few", "beyond", "outputs"])
+def test_a_test_set_that_does_not_fit_is_refused(tmp_path, samples, arrays, sentence):
+    np.savez(tmp_path / "test.npz", x=np.load(samples)["x"][:4], **arrays)
+    assert sentence in refused("compile", FLOAT_MODEL, "-c", samples, "-o", tmp_path / "r.pte", "--test", tmp_path / "test.npz")
+
+
 # -- where outputs go
 
 

@@ -20,7 +20,7 @@ Command run_command(CLI::App& app);
 Command diff_command(CLI::App& app);
 Command ops_command(CLI::App& app);
 
-// Prints the sentence and returns exit code 1: the user's input or a flag is at fault.
+// Prints the sentence and returns the exit code: 1 where the user's input or a flag is at fault, 2 where we are.
 int fail(const Error& problem);
 
 }  // namespace swoop

@@ -84,7 +84,9 @@ class Compile {
     TRY(check_npu_options(pipeline_.target, options_.npu));
     TRY(check_stop_after(options_.stop_after));
     TRY(check_gate_options(options_));
-    const std::string reads[] = {options_.model, options_.samples, options_.npu.config_path};
+    if (!options_.test.empty() && !options_.verify)
+      return error("--test is measured by running the finished file: leave out --no-verify");
+    const std::string reads[] = {options_.model, options_.samples, options_.test, options_.npu.config_path};
     TRY(check_output(output_path(), reads));
     if (!options_.dump.empty()) TRY(make_directory(options_.dump));
 
@@ -226,6 +228,7 @@ class Compile {
         });
         if (region == regions_.end()) return error("the finished file holds an NPU program that was not compiled");
         check.regions.push_back(&region->tosa);
+        check.graphs.push_back(pipeline_.partition.regions[static_cast<size_t>(region - regions_.begin())].get());
       }
       check.source = &graph;
       check.pipeline = &pipeline_;

@@ -51,6 +51,9 @@ Command compile_command(CLI::App& app) {
   command->add_option("--max-ms", o.gates.max_ms, "fail where one inference is estimated to take more milliseconds");
   command->add_flag("--one-region", o.gates.one_region, "fail where the NPU's part is not in one piece");
   command->add_flag("--no-host", o.gates.no_host, "fail where an operator stays on the host");
+  command->add_option("--test", o.test,
+                      "an .npz with held-out inputs, and `labels` or the outputs to expect (`out0`, ...): accuracy is "
+                      "measured on them");
   command->add_flag("--no-verify", *no_verify, "do not run and check the finished file");
   command->add_option("--dump", o.dump, "folder for the graph after every step, the TOSA files and the layer tables");
   command->add_option("--stop-after", o.stop_after,

@@ -8,8 +8,12 @@
 namespace swoop {
 
 int fail(const Error& problem) {
-  fmt::print(stderr, "swoop: error: {}\n", problem.message);
-  return 1;
+  if (!problem.ours) {
+    fmt::print(stderr, "swoop: error: {}\n", problem.message);
+    return 1;
+  }
+  fmt::print(stderr, "swoop: a defect of swoop: {}\n", problem.message);
+  return 2;
 }
 
 void add_model_flags(CLI::App& command, ModelFlags& flags) {

@@ -28,6 +28,7 @@ struct CompileOptions {
   NpuOptions npu;
   std::string samples;  // --calibrate
   SampleOptions sample_options;
+  std::string test;  // --test: held-out samples
   QuantizeOptions quantize;
   bool integer_io = false;  // --io int8
   bool segments = false;    // delegate blobs as segments of the file

@@ -41,6 +41,9 @@ bool will_quantize(const Graph& graph, const Pipeline& pipeline) {
 
 Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   const CompileOptions& options = pipeline.options;
+  if (!options.test.empty()) {
+    TRY_ASSIGN(pipeline.test, load_test_set(options.test, graph));
+  }
   if (options.samples.empty()) {
     if (!needs_quantization(graph) || has_quantized_values(graph)) return {};
     return error(
@@ -61,6 +64,7 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
 }
 
 Result<void> choose_ports(Graph& graph, Pipeline& pipeline) {
+  pipeline.typed = clone(graph);
   if (pipeline.options.integer_io) use_integer_ports(graph);
   return {};
 }

@@ -22,7 +22,9 @@ struct Pipeline {
   const CompileOptions& options;
   NpuTarget target = {};
   std::optional<Samples> samples = {};  // given with --calibrate
+  std::optional<TestSet> test = {};     // given with --test
   std::optional<Graph> reference = {};  // the float graph, as it was before it was quantized
+  std::optional<Graph> typed = {};      // the graph when its types had been chosen: what the file has to compute
   std::optional<QuantizeReport> quantized = {};
   Partition partition = {};
   std::unique_ptr<OpaqueKernels> opaque = make_opaque_kernels();

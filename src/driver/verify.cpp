@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "accuracy/accuracy.h"
+#include "driver/forecast.h"
 #include "npu/npu.h"
 #include "run/runtime.h"
 #include "support/check.h"
@@ -14,8 +15,9 @@ namespace swoop {
 
 namespace {
 
-constexpr size_t kMaxSamples = 4;              // more would run the same commands again
-constexpr int64_t kLargeMacs = 1'000'000'000;  // one sample of such a program takes seconds
+constexpr size_t kMaxChecked = 4;               // samples compared bit for bit: more would run the same commands again
+constexpr int64_t kLargeMacs = 1'000'000'000;   // one sample of such a program takes seconds
+constexpr int64_t kBudgetMacs = 4'000'000'000;  // of all samples that are run for the figures: about two seconds
 
 tosa::TensorData operand_of(const tosa::Tensor& tensor, const Buffer& data) {
   return {tensor.dtype, tensor.shape, data};
@@ -51,32 +53,140 @@ class FileChecker {
     options.record_regions = true;
     options.npu.target = check_.pipeline->target;
     TRY_ASSIGN(runner_, load_program(check_.pte, options));
-    const std::optional<Samples>& given = check_.pipeline->samples;
+    const Pipeline& pipeline = *check_.pipeline;
+    if (pipeline.typed) forecast_.emplace(*pipeline.typed, pipeline.opaque.get());
     Samples made_up;
-    if (!given) {
+    if (!pipeline.samples) {
       TRY_ASSIGN(made_up, load_samples("random:0", *check_.source));
+      made_up.inputs.resize(1);
     }
-    const Samples& samples = given ? *given : made_up;
-    size_t most = check_.macs > kLargeMacs ? 1 : kMaxSamples;
-    size_t count = given ? std::min(samples.inputs.size(), most) : 1;
+    const Samples& samples = pipeline.samples ? *pipeline.samples : made_up;
+    const size_t checked = std::min(samples.inputs.size(), check_.macs > kLargeMacs ? 1 : kMaxChecked);
+    const size_t count = std::clamp(static_cast<size_t>(kBudgetMacs / std::max<int64_t>(check_.macs, 1)), checked,
+                                    samples.inputs.size());
+    const bool measured = pipeline.samples && !pipeline.test;
+    for (size_t i = 0; i < (measured ? count : checked); ++i) {
+      TRY_ASSIGN(std::vector<RunTensor> outputs, run_program(samples.inputs[i]));
+      if (i < checked) TRY(check_sample(samples.inputs[i]));
+      if (measured) TRY(compare_with_float(samples.inputs[i], outputs, {}));
+    }
     AccuracySummary summary;
-    summary.samples = given ? count : 0;
-    for (size_t i = 0; i < count; ++i) TRY(check_sample(samples.inputs[i], summary));
     summary.bit_exact = true;
-    for (OutputAccuracy& output : summary.outputs) {
-      output.sqnr_db /= static_cast<double>(count);
-      if (output.equal) *output.equal /= static_cast<double>(count);
+    summary.layers = layers_;
+    if (measured) {
+      summary.samples = count;
+      summary.given = samples.inputs.size();
     }
+    if (pipeline.test) {
+      TRY_ASSIGN(runner_, load_program(check_.pte, options));  // its state is the first one again
+      TRY(run_test(*pipeline.test, summary));
+    }
+    for (const OutputNoise& output : outputs_) summary.outputs.push_back(output.summary());
     return summary;
   }
 
  private:
-  Result<void> check_sample(const std::vector<Tensor>& sample, AccuracySummary& summary) {
+  // How often the label has the largest value of its row, and how often one of the five largest.
+  struct Hits {
+    size_t first = 0, among_five = 0;
+
+    void count(const Tensor& output, std::span<const int64_t> labels) {
+      const size_t classes = static_cast<size_t>(output.shape.back());
+      for (size_t row = 0; row < labels.size(); ++row) {
+        std::span<const float> scores = output.as<float>().subspan(row * classes, classes);
+        const float right = scores[static_cast<size_t>(labels[row])];
+        // Of equal scores the first counts as the larger one, as argmax has it.
+        size_t above = 0;
+        for (size_t i = 0; i < classes; ++i)
+          above += scores[i] > right || (scores[i] == right && i < static_cast<size_t>(labels[row]));
+        first += above == 0;
+        among_five += above < 5;
+      }
+    }
+  };
+
+  // One output against the float model's, over all samples.
+  struct OutputNoise {
+    Noise noise;
+    double max_error = 0;
+    bool integers = false;
+    size_t equal = 0, elements = 0;
+
+    OutputAccuracy summary() const {
+      OutputAccuracy accuracy{noise.db(), max_error, {}};
+      if (integers) accuracy.equal = elements == 0 ? 1.0 : static_cast<double>(equal) / static_cast<double>(elements);
+      return accuracy;
+    }
+  };
+
+  Result<std::vector<RunTensor>> run_program(const Sample& sample) {
     TRY_ASSIGN(std::vector<RunTensor> inputs, program_inputs(sample));
-    TRY_ASSIGN(std::vector<RunTensor> outputs, runner_->run(inputs));
-    for (const RegionTraffic& traffic : runner_->regions()) TRY(check_region(traffic));
-    if (check_.pipeline->reference && check_.pipeline->samples) TRY(compare_with_float(sample, outputs, summary));
+    return runner_->run(inputs);
+  }
+
+  Result<void> run_test(const TestSet& test, AccuracySummary& summary) {
+    summary.test = true;
+    summary.samples = summary.given = test.samples.inputs.size();
+    for (size_t i = 0; i < summary.samples; ++i) {
+      std::vector<std::optional<Tensor>> expected;
+      for (const auto& given : test.expected)
+        expected.push_back(given ? std::optional<Tensor>((*given)[i]) : std::nullopt);
+      TRY_ASSIGN(std::vector<RunTensor> outputs, run_program(test.samples.inputs[i]));
+      TRY(compare_with_float(test.samples.inputs[i], outputs, expected));
+      if (test.labels.empty()) continue;
+      const size_t rows = test.labels.size() / summary.samples;
+      std::span<const int64_t> labels = std::span(test.labels).subspan(i * rows, rows);
+      of_file_.count(dequantize(outputs[0].data, output_types()[0]), labels);
+      if (first_float_) of_float_.count(*first_float_, labels);
+    }
+    if (!test.labels.empty()) summary.labels = label_accuracy(test.labels.size());
     return {};
+  }
+
+  LabelAccuracy label_accuracy(size_t labels) const {
+    auto share = [&](size_t hits) { return static_cast<double>(hits) / static_cast<double>(labels); };
+    LabelAccuracy accuracy{labels, share(of_file_.first), share(of_file_.among_five), {}, {}};
+    if (!first_float_) return accuracy;
+    accuracy.float_top1 = share(of_float_.first);
+    accuracy.float_top5 = share(of_float_.among_five);
+    return accuracy;
+  }
+
+  Result<void> check_sample(const Sample& sample) {
+    std::vector<size_t> calls(check_.regions.size(), 0);
+    for (const RegionTraffic& traffic : runner_->regions()) {
+      if (static_cast<size_t>(traffic.delegate) >= calls.size())
+        return error("the program calls delegate {}, which was not compiled", traffic.delegate);
+      ++calls[static_cast<size_t>(traffic.delegate)];
+    }
+    for (const RegionTraffic& traffic : runner_->regions()) {
+      const auto region = static_cast<size_t>(traffic.delegate);
+      // What a loop calls again has another value each time: the forecast has one.
+      const bool once = calls[region] == 1;
+      TRY(check_region(traffic, forecast_ && once ? forecast_->observer(*check_.graphs[region]) : tosa::Observer()));
+    }
+    if (forecast_) TRY(check_forecast(sample));
+    return {};
+  }
+
+  // Each layer's own error, against what its type allows.
+  Result<void> check_forecast(const Sample& sample) {
+    const Graph& typed = *check_.pipeline->typed;
+    Sample inputs = sample;
+    if (!forecast_state_.empty()) carry_state(typed, forecast_state_, inputs);
+    TRY_ASSIGN(Forecast::Comparison comparison, forecast_->compare(inputs));
+    forecast_state_ = std::move(comparison.outputs);
+    layers_ = comparison.layers;
+    if (comparison.faults.empty()) return {};
+    const Forecast::Fault& fault = comparison.faults[0];
+    const Node& node = *typed.producer(fault.value);
+    const Loc* loc = typed.loc(node.loc);
+    TRY(keep_bundle());
+    return defect(
+        "{}{} computes other numbers than its type allows: {:.1f} dB by itself, where rounding leaves {:.1f} dB ({} "
+        "such layer{}); what reproduces it is kept in {}",
+        node.name, loc ? fmt::format(" ({})", to_text(*loc)) : "", fault.file_db, fault.forecast_db,
+        comparison.faults.size(), comparison.faults.size() == 1 ? "" : "s", check_.bundle);
   }
 
   // The sample's user inputs as the program takes them: floats as they are, codes where the border was left out.
@@ -128,20 +238,19 @@ class FileChecker {
     return {};
   }
 
-  Result<void> check_region(const RegionTraffic& traffic) {
+  Result<void> check_region(const RegionTraffic& traffic, const tosa::Observer& observer) {
     auto index = static_cast<size_t>(traffic.delegate);
-    if (index >= check_.regions.size())
-      return error("the program calls delegate {}, which was not compiled", traffic.delegate);
     const tosa::Program& program = *check_.regions[index];
     std::vector<tosa::TensorData> inputs;
     for (size_t i = 0; i < traffic.inputs.size(); ++i)
       inputs.push_back(operand_of(program.bodies[0].tensors[program.bodies[0].inputs[i]], traffic.inputs[i].data));
-    TRY_ASSIGN(std::vector<tosa::TensorData> expected, tosa::run(program, inputs));
+    TRY_ASSIGN(std::vector<tosa::TensorData> expected, tosa::run(program, inputs, observer));
     for (size_t i = 0; i < expected.size(); ++i) {
       if (expected[i].data == traffic.outputs[i].data) continue;
       TRY_ASSIGN(std::string layer, first_difference(program, inputs));
-      TRY(keep_bundle(program, inputs));
-      return error(
+      TRY(keep_bundle());
+      TRY(keep_region(program, inputs));
+      return defect(
           "the finished file does not compute what its integer graph computes: in region{}, the first layer that "
           "differs is {}; what reproduces it is kept in {}",
           index, layer, check_.bundle);
@@ -178,55 +287,79 @@ class FileChecker {
     return outputs[0] == expected[0].data;
   }
 
-  Result<void> keep_bundle(const tosa::Program& program, std::span<const tosa::TensorData> inputs) {
+  Result<void> keep_bundle() {
     TRY(make_directory(check_.bundle));
+    return write_file(check_.bundle + "/program.pte", check_.pte);
+  }
+
+  Result<void> keep_region(const tosa::Program& program, std::span<const tosa::TensorData> inputs) {
     TRY(write_file(check_.bundle + "/region.tosa", tosa::write(program)));
-    TRY(write_file(check_.bundle + "/program.pte", check_.pte));
     for (size_t i = 0; i < inputs.size(); ++i)
       TRY(write_file(fmt::format("{}/input{}.bin", check_.bundle, i), inputs[i].data));
     return {};
   }
 
-  Result<void> compare_with_float(const std::vector<Tensor>& sample, const std::vector<RunTensor>& outputs,
-                                  AccuracySummary& summary) {
-    TRY_ASSIGN(std::vector<Tensor> expected,
-               execute(*check_.pipeline->reference, sample, {check_.pipeline->opaque.get()}));
-    std::vector<Type> types;  // of the program's outputs
+  std::vector<Type> output_types() const {
+    std::vector<Type> types;
     for (size_t i = 0; i < check_.source->outputs().size(); ++i)
       if (check_.source->output_port(i).role == Port::Role::User)
         types.push_back(check_.source->type(check_.source->outputs()[i]));
-    size_t next = 0;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      if (check_.pipeline->reference->output_port(i).role != Port::Role::User) continue;
-      if (next >= outputs.size()) break;
-      if (summary.outputs.size() <= next) summary.outputs.emplace_back();
-      compare(expected[i], dequantize(outputs[next].data, types[next]), summary.outputs[next]);
-      ++next;
+    return types;
+  }
+
+  // The program's outputs against what is expected, and where nothing is given, against the float model's.
+  Result<void> compare_with_float(const Sample& sample, const std::vector<RunTensor>& outputs,
+                                  std::vector<std::optional<Tensor>> expected) {
+    expected.resize(outputs.size());
+    first_float_.reset();
+    if (check_.pipeline->reference) {
+      const Graph& reference = *check_.pipeline->reference;
+      Sample inputs = sample;
+      if (!float_state_.empty()) carry_state(reference, float_state_, inputs);
+      TRY_ASSIGN(float_state_, execute(reference, inputs, {check_.pipeline->opaque.get()}));
+      for (size_t i = 0, next = 0; i < float_state_.size() && next < outputs.size(); ++i) {
+        if (reference.output_port(i).role != Port::Role::User) continue;
+        if (next == 0) first_float_ = float_state_[i];
+        if (!expected[next]) expected[next] = float_state_[i];
+        ++next;
+      }
+    }
+    const std::vector<Type> types = output_types();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!expected[i]) continue;
+      outputs_.resize(outputs.size());
+      compare(*expected[i], dequantize(outputs[i].data, types[i]), outputs_[i]);
     }
     return {};
   }
 
-  static void compare(const Tensor& expected, const Tensor& actual, OutputAccuracy& accuracy) {
+  static void compare(const Tensor& expected, const Tensor& actual, OutputNoise& output) {
     CHECK(expected.shape == actual.shape && expected.dtype == actual.dtype, "an output is {}{} instead of {}{}",
           name_of(actual.dtype), to_text(actual.shape), name_of(expected.dtype), to_text(expected.shape));
     const auto count = static_cast<size_t>(element_count(expected.shape));
     if (expected.dtype == DType::F32) {
-      accuracy.sqnr_db += sqnr_db({&expected, 1}, {&actual, 1});
+      output.noise.add(expected, actual);
       for (size_t i = 0; i < count; ++i)
-        accuracy.max_error = std::max(accuracy.max_error, std::fabs(static_cast<double>(actual.as<float>()[i]) -
-                                                                    static_cast<double>(expected.as<float>()[i])));
+        output.max_error = std::max(output.max_error, std::fabs(static_cast<double>(actual.as<float>()[i]) -
+                                                                static_cast<double>(expected.as<float>()[i])));
       return;
     }
+    output.integers = true;
+    output.elements += count;
     const size_t bytes = byte_size(expected.dtype);
-    size_t same = 0;
     for (size_t i = 0; i < count; ++i)
-      same += std::memcmp(expected.data.data() + i * bytes, actual.data.data() + i * bytes, bytes) == 0;
-    accuracy.equal =
-        accuracy.equal.value_or(0) + (count == 0 ? 1.0 : static_cast<double>(same) / static_cast<double>(count));
+      output.equal += std::memcmp(expected.data.data() + i * bytes, actual.data.data() + i * bytes, bytes) == 0;
   }
 
   const FileCheck& check_;
   std::unique_ptr<ProgramRunner> runner_;
+  std::optional<Forecast> forecast_;
+  std::vector<Tensor> forecast_state_;  // what the last run gave; its state goes into the next
+  std::vector<Tensor> float_state_;     // the same, of the float model
+  std::optional<Tensor> first_float_;   // output 0 of the float model's last run
+  Hits of_file_, of_float_;
+  std::vector<OutputNoise> outputs_;
+  size_t layers_ = 0;  // that were compared with the forecast
 };
 
 }  // namespace

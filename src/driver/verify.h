@@ -1,6 +1,6 @@
 // Checks a compile on its samples. The finished file runs on the stock runtime with the NPU in software. What each NPU
-// region gives is compared, bit for bit, with the TOSA interpreter on the region's inputs; what the file gives is
-// compared with the float model (SQNR).
+// region gives is compared, bit for bit, with the TOSA interpreter on the region's inputs; what each layer gives, with
+// what its type promises (forecast.h); what the file gives, with the float model (SQNR).
 #pragma once
 
 #include <span>
@@ -16,6 +16,7 @@ namespace swoop {
 struct FileCheck {
   Bytes pte;
   std::vector<const tosa::Program*> regions;  // as they were compiled, in the order of the file's delegates
+  std::vector<const Graph*> graphs;           // what these were lowered from
   const Graph* source =
       nullptr;  // what the file was made of: its outputs' types, and inputs where there are no samples
   const Pipeline* pipeline = nullptr;

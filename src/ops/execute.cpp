@@ -32,10 +32,11 @@ struct Run {
   // Gives a fresh result its type: quantized, wrapped or rounded to what the type can hold.
   void define(ValueId id, Tensor tensor) {
     const Type& type = graph.type(id);
-    if (type.quantized())
-      fake_quantize(tensor, type);
-    else
+    if (type.quantized()) {
+      if (options.rounds) fake_quantize(tensor, type);
+    } else {
       settle(tensor, type.dtype);
+    }
     if (options.observer) options.observer(graph, id, tensor);
     if (uses_left[id] > 0) values[id] = std::move(tensor);
   }

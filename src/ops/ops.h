@@ -138,8 +138,9 @@ class OpaqueKernels {
 struct ExecuteOptions {
   OpaqueKernels* opaque = nullptr;  // null: an opaque operator is an error
   // Sees each value as it is computed, with the graph it belongs to: values inside a body of control flow are shown
-  // each time that the body runs.
-  std::function<void(const Graph& graph, ValueId value, const Tensor& tensor)> observer = {};
+  // each time that the body runs. It may put other elements in the place of those computed.
+  std::function<void(const Graph& graph, ValueId value, Tensor& tensor)> observer = {};
+  bool rounds = true;  // each result to its quantized type; otherwise types tell the shape alone
 };
 
 // Executes the whole graph in float: quantized types are honoured by quantizing and dequantizing each result (fake

@@ -73,7 +73,11 @@ Json milliseconds_json(const Summary& s) {
 }
 
 Json accuracy_json(const AccuracySummary& accuracy) {
-  Json json = {{"samples", accuracy.samples}};
+  Json json = {{"samples", accuracy.samples},
+               {"samples_given", accuracy.given},
+               {"samples_kind", accuracy.samples == 0 ? "random"
+                                : accuracy.test       ? "test"
+                                                      : "calibration"}};
   if (accuracy.bit_exact)
     json["bit_exact"] = *accuracy.bit_exact;
   else
@@ -90,6 +94,17 @@ Json accuracy_json(const AccuracySummary& accuracy) {
   set(json, "sqnr_db", sqnr);
   set(json, "max_error", max_error);
   set(json, "equal", equal);
+  json["layers_compared"] = accuracy.layers;
+  if (const std::optional<LabelAccuracy>& labels = accuracy.labels) {
+    auto beside = [](const std::optional<double>& share) {
+      return share ? Figure(*share, "") : Figure::none("there is no float model to compare with");
+    };
+    Json& counted = json["labels"] = {{"count", labels->labels}, {"top1", labels->top1}, {"top5", labels->top5}};
+    set(counted, "float_top1", beside(labels->float_top1));
+    set(counted, "float_top5", beside(labels->float_top5));
+  } else {
+    set_unknown(json, "labels", "no --test file with labels was given");
+  }
   return json;
 }
 

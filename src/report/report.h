@@ -50,15 +50,26 @@ struct HostNodeSummary {
 
 // One output of the file against the float model's, over all samples.
 struct OutputAccuracy {
-  double sqnr_db = 0;  // mean of the samples
+  double sqnr_db = 0;
   double max_error = 0;
   std::optional<double> equal;  // of integers, which have no noise: the share of elements that are the same
 };
 
+// How often the label is the largest output, or among the five largest.
+struct LabelAccuracy {
+  size_t labels = 0;
+  double top1 = 0, top5 = 0;                     // of the file
+  std::optional<double> float_top1, float_top5;  // of the float model; absent: it is not there
+};
+
 struct AccuracySummary {
-  size_t samples = 0;
+  size_t samples = 0;  // that the figures are of
+  size_t given = 0;
+  bool test = false;  // held out; otherwise those that ranges were measured on
   std::optional<bool> bit_exact;
+  size_t layers = 0;                    // compared with what their types promise
   std::vector<OutputAccuracy> outputs;  // empty: not compared
+  std::optional<LabelAccuracy> labels;
 };
 
 struct Summary {

@@ -57,6 +57,36 @@ std::string hottest(const Summary& s, int64_t total) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+// "SQNR 51.6 dB against float (max error 0.0006) on 4 calibration samples"
+std::string noise_text(const AccuracySummary& accuracy) {
+  if (accuracy.outputs.empty()) return "not known: there is no float model to compare with";
+  std::vector<std::string> outputs;
+  for (const OutputAccuracy& o : accuracy.outputs)
+    outputs.push_back(o.equal ? fmt::format("{:.1f} % equal to float", 100 * *o.equal)
+                      : o.max_error == 0
+                          ? "equal to float"
+                          : fmt::format("SQNR {:.1f} dB against float (max error {:.3g})", o.sqnr_db, o.max_error));
+  const std::string some = accuracy.samples == accuracy.given ? "" : fmt::format(" of {}", accuracy.given);
+  return fmt::format("{} on {}{} {} sample{}", fmt::join(outputs, ", "), accuracy.samples, some,
+                     accuracy.test ? "test" : "calibration", accuracy.given == 1 ? "" : "s");
+}
+
+// "top-1 94.2 % (float 94.4 %), top-5 99.9 % (float 99.9 %) of 1000 labels"
+std::string labels_text(const LabelAccuracy& labels) {
+  auto share = [](std::string_view name, double file, const std::optional<double>& model) {
+    return fmt::format("{} {:.1f} %{}", name, 100 * file, model ? fmt::format(" (float {:.1f} %)", 100 * *model) : "");
+  };
+  return fmt::format("{}, {} of {} labels", share("top-1", labels.top1, labels.float_top1),
+                     share("top-5", labels.top5, labels.float_top5), labels.labels);
+}
+
+std::string checked_text(const Summary& s) {
+  if (!s.accuracy->bit_exact) return "not run";
+  if (s.regions.empty()) return "nothing runs on the NPU";
+  return fmt::format("the NPU equals the integer graph bit for bit; {} layer{} within what the types allow",
+                     s.accuracy->layers, s.accuracy->layers == 1 ? " is" : "s are");
+}
+
 }  // namespace
 
 std::string to_text(const Summary& s) {
@@ -80,19 +110,9 @@ std::string to_text(const Summary& s) {
                              bytes(totals.sram_bytes), bytes(totals.dram_bytes), bytes(totals.flash_bytes),
                              bytes(s.planned_bytes), bytes(s.method_bytes), bytes(s.temp_bytes)));
   if (s.accuracy) {
-    std::vector<std::string> outputs;
-    for (const OutputAccuracy& o : s.accuracy->outputs)
-      outputs.push_back(o.equal
-                            ? fmt::format("{:.1f} % equal to float", 100 * *o.equal)
-                            : fmt::format("SQNR {:.1f} dB against float (max error {:.3g})", o.sqnr_db, o.max_error));
-    std::string exact = !s.accuracy->bit_exact   ? "not run"
-                        : s.regions.empty()      ? "nothing runs on the NPU"
-                        : *s.accuracy->bit_exact ? "the NPU equals the integer graph bit for bit"
-                                                 : "THE FILE DIFFERS";
-    std::string noise = outputs.empty() ? "SQNR not known (no float model to compare with)"
-                                        : fmt::format("{} on {} sample{}", fmt::join(outputs, ", "),
-                                                      s.accuracy->samples, s.accuracy->samples == 1 ? "" : "s");
-    line("accuracy", fmt::format("{}; {}", noise, exact));
+    line("accuracy", noise_text(*s.accuracy));
+    if (s.accuracy->labels) line("labels", labels_text(*s.accuracy->labels));
+    line("checked", checked_text(s));
   } else if (!s.accuracy_why.empty()) {
     line("accuracy", fmt::format("not known: {}", s.accuracy_why));
   }

@@ -45,34 +45,6 @@ std::string misfit(const NpyArray& array, const Type& type) {
                                                  : "integers");
 }
 
-// The array as tensors of the input's shape, one per sample.
-Result<std::vector<Tensor>> split(const NamedArray& named, const Type& type, const std::string& path) {
-  const NpyArray& array = named.array;
-  if (std::string why = misfit(array, type); !why.empty()) return error("{}: {} {}", path, named.name, why);
-  int64_t count = is_stacked(array, type.shape) ? array.shape[0] : 1;
-  if (count == 0) return error("{}: {} holds no samples", path, named.name);
-  if (static_cast<size_t>(count) > kMaxSamples)
-    return error("{}: {} holds {} samples; at most {} are used", path, named.name, count, kMaxSamples);
-  size_t bytes = array.data.size() / static_cast<size_t>(count);
-  std::vector<Tensor> tensors;
-  for (int64_t i = 0; i < count; ++i) {
-    Value value;
-    value.name = named.name;
-    value.type = {*dtype_of(array.dtype), type.shape, {}};
-    value.data = Bytes(array.data).subspan(static_cast<size_t>(i) * bytes, bytes);
-    Tensor tensor = to_tensor(value);
-    if (tensor.dtype == DType::F32) {
-      std::span<const float> x = tensor.as<float>();
-      auto bad = std::find_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v); });
-      if (bad != x.end())
-        return error("{}: {} has {} at element {} of sample {}; calibration needs finite numbers", path, named.name,
-                     std::isnan(*bad) ? "NaN" : "an infinity", bad - x.begin(), i);
-    }
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
-}
-
 const NamedArray* find(const std::vector<NamedArray>& arrays, std::string_view name) {
   auto at = std::find_if(arrays.begin(), arrays.end(), [&](const NamedArray& named) { return named.name == name; });
   return at == arrays.end() ? nullptr : &*at;
@@ -118,6 +90,33 @@ Result<std::vector<const NamedArray*>> match(const std::vector<NamedArray>& arra
 }
 
 }  // namespace
+
+Result<std::vector<Tensor>> split(const NamedArray& named, const Type& type, const std::string& path) {
+  const NpyArray& array = named.array;
+  if (std::string why = misfit(array, type); !why.empty()) return error("{}: {} {}", path, named.name, why);
+  int64_t count = is_stacked(array, type.shape) ? array.shape[0] : 1;
+  if (count == 0) return error("{}: {} holds no samples", path, named.name);
+  if (static_cast<size_t>(count) > kMaxSamples)
+    return error("{}: {} holds {} samples; at most {} are used", path, named.name, count, kMaxSamples);
+  size_t bytes = array.data.size() / static_cast<size_t>(count);
+  std::vector<Tensor> tensors;
+  for (int64_t i = 0; i < count; ++i) {
+    Value value;
+    value.name = named.name;
+    value.type = {*dtype_of(array.dtype), type.shape, {}};
+    value.data = Bytes(array.data).subspan(static_cast<size_t>(i) * bytes, bytes);
+    Tensor tensor = to_tensor(value);
+    if (tensor.dtype == DType::F32) {
+      std::span<const float> x = tensor.as<float>();
+      auto bad = std::find_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v); });
+      if (bad != x.end())
+        return error("{}: {} has {} at element {} of sample {}; calibration needs finite numbers", path, named.name,
+                     std::isnan(*bad) ? "NaN" : "an infinity", bad - x.begin(), i);
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
 
 Result<std::vector<Sample>> samples_from(const std::vector<NamedArray>& arrays, const std::string& path,
                                          const Graph& graph) {

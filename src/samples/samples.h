@@ -2,6 +2,7 @@
 // come from NumPy files or images, or are made up from a seed, and fit the inputs of one graph.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,17 @@ struct SampleOptions {
 //   a folder     of such files, in the order of their names
 //   random:SEED  made up
 Result<Samples> load_samples(const std::string& path, const Graph& graph, const SampleOptions& options = {});
+
+// Held-out samples with what is right for them: labels, or the outputs that are expected.
+struct TestSet {
+  Samples samples;
+  std::vector<int64_t> labels;  // empty: none; else one per row of output 0, sample by sample
+  std::vector<std::optional<std::vector<Tensor>>> expected;  // per user output: one tensor per sample, where given
+};
+
+// An .npz as load_samples() takes it, which may also hold `labels` (integers, one per sample, or one per row of a
+// batch) and `out0`, `out1`, ... (what the model should give, as `swoop run` names its outputs).
+Result<TestSet> load_test_set(const std::string& path, const Graph& graph);
 
 // The state outputs of one run are the state inputs of the next.
 void carry_state(const Graph& graph, std::span<const Tensor> outputs, Sample& inputs);

@@ -1,5 +1,6 @@
 // Result<T>: a value or an Error, with the member names of C++23's std::expected so that it can be swapped later.
-// Used at room doors for what a user's file or flag can get wrong. Our own bugs use CHECK (check.h) instead.
+// Used at room doors for what a user's file or flag can get wrong. Our own bugs use CHECK (check.h) instead, or
+// defect() where the work can go on in another way.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,11 +14,18 @@ namespace swoop {
 
 struct Error {
   std::string message;  // a whole sentence for the person who gave us the input, without a trailing newline
+  bool ours = false;    // a check of ours found a defect of ours; nothing is wrong with the input
 };
 
 template <typename... Args>
 Error error(fmt::format_string<Args...> format, Args&&... args) {
   return Error{fmt::format(format, std::forward<Args>(args)...)};
+}
+
+// What a check of ours found wrong with what we made.
+template <typename... Args>
+Error defect(fmt::format_string<Args...> format, Args&&... args) {
+  return Error{fmt::format(format, std::forward<Args>(args)...), true};
 }
 
 template <typename T>

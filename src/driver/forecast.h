@@ -1,0 +1,60 @@
+// What the types promise against what the file computes, layer by layer. The typed graph is executed in float with
+// every value rounded to its type; wherever the file's own value is known, it takes the place of the computed one. So
+// each layer is judged alone: on the operands that it had in the file.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/ops.h"
+#include "support/result.h"
+#include "tosa/tosa.h"
+
+namespace swoop {
+
+class Forecast {
+ public:
+  // A layer whose own error in the file is beyond what its type and its operator's approximation allow.
+  struct Fault {
+    ValueId value;       // of the typed graph
+    double forecast_db;  // signal over noise that rounding alone leaves
+    double file_db;      // of the file's value; both against the layer without rounding
+  };
+  struct Comparison {
+    size_t layers = 0;            // whose value the file has
+    std::vector<Fault> faults;    // in the order of execution
+    std::vector<Tensor> outputs;  // of the typed graph; the state among them is that of the next run
+  };
+
+  // `typed`: the graph when its types have been chosen. It and the regions that were cut from it outlive this.
+  Forecast(const Graph& typed, OpaqueKernels* opaque);
+
+  // Takes what each operator of a region gives.
+  tosa::Observer observer(const Graph& region);
+
+  // Compares what was taken during one run of the file, and forgets it. `sample`: the inputs of that run, state as the
+  // run before left it.
+  Result<Comparison> compare(std::span<const Tensor> sample);
+
+ private:
+  struct Taken {
+    const Value* value = nullptr;  // of the region
+    Buffer codes;
+  };
+  using See = std::function<void(ValueId, const Tensor& computed, const Tensor& file)>;
+
+  void take(const Value& value, Buffer codes);
+  std::optional<Tensor> as_in_typed(ValueId id) const;
+  Result<std::vector<Tensor>> run(std::span<const Tensor> sample, bool rounds, const See& see);
+
+  const Graph& typed_;
+  OpaqueKernels* opaque_;
+  std::map<std::string, ValueId> by_origin_;
+  std::map<ValueId, Taken> taken_;  // by value of the typed graph
+};
+
+}  // namespace swoop

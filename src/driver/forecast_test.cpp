@@ -1,0 +1,78 @@
+#include "driver/forecast.h"
+
+#include <gtest/gtest.h>
+
+#include "support/check.h"
+
+namespace swoop {
+namespace {
+
+Graph marked(std::string_view text) {
+  Result<Graph> graph = parse(text);
+  CHECK(graph, "{}", graph.error().message);
+  graph->mark_origins();
+  return std::move(*graph);
+}
+
+constexpr std::string_view kTyped = R"text(graph "net" (%x: i8[2,3] q(0.5, 0) as "x")
+  %t = unary %x fn="tanh" : i8[2,3] q(0.01, 0) name "t"
+  %y = add %t, %t : i8[2,3] q(0.02, 0) name "y"
+  return %y
+)text";
+
+// The same after a rewrite that turned the layer round: t[i][j] stands at [j][i].
+Graph turned() {
+  Graph region = marked(R"text(graph "region" (%x: i8[3,2] q(0.5, 0) as "x")
+  %t = unary %x fn="tanh" : i8[3,2] q(0.01, 0) name "t"
+  return %t
+)text");
+  region.value(region.outputs()[0]).origin->moves = {{Op::Transpose, {1, 0}}};
+  return region;
+}
+
+Tensor input() {
+  Tensor x = make_tensor(DType::F32, {2, 3});
+  const float values[] = {-2, -1, -0.5f, 0, 0.5f, 1.5f};
+  std::copy(std::begin(values), std::end(values), x.as<float>().begin());
+  return x;
+}
+
+// What the forecast finds when the file's layer t has these codes.
+Forecast::Comparison compare(const std::vector<int>& codes) {
+  Graph typed = marked(kTyped), region = turned();
+  Forecast forecast(typed, nullptr);
+  tosa::Body body;
+  body.tensors.push_back({.name = "t", .dtype = tosa::DType::I8, .shape = {3, 2}, .is_const = false, .data = {}});
+  Buffer bytes;
+  for (int code : codes) append(bytes, static_cast<int8_t>(code));
+  forecast.observer(region)(body, tosa::Operator{}, 0, {tosa::DType::I8, {3, 2}, bytes});
+  Tensor x = input();
+  Result<Forecast::Comparison> comparison = forecast.compare({&x, 1});
+  CHECK(comparison, "{}", comparison.error().message);
+  return std::move(*comparison);
+}
+
+// tanh of the input, in steps of 0.01: -96 -76 -46 / 0 46 91.
+TEST(Forecast, accepts_what_the_types_allow) {
+  Forecast::Comparison right = compare({-96, 0, -76, 46, -46, 91});
+  EXPECT_EQ(right.layers, 1u);
+  EXPECT_TRUE(right.faults.empty());
+  EXPECT_TRUE(compare({-95, 0, -77, 47, -46, 90}).faults.empty()) << "a step more or less is rounding";
+}
+
+TEST(Forecast, names_a_layer_that_is_wrong) {
+  Forecast::Comparison wrong = compare({-96, 0, -76, 46, -46, 31});
+  ASSERT_EQ(wrong.faults.size(), 1u);
+  EXPECT_LT(wrong.faults[0].file_db, 12);
+  EXPECT_GT(wrong.faults[0].forecast_db, 40);
+  EXPECT_EQ(compare({-96, -76, -46, 0, 46, 91}).faults.size(), 1u) << "not turned round";
+}
+
+// The next layer is judged on the file's operands, not on what they should have been.
+TEST(Forecast, goes_on_with_what_the_file_has) {
+  Forecast::Comparison wrong = compare({-96, 0, -76, 46, -46, 31});
+  EXPECT_NEAR(wrong.outputs[0].as<float>()[5], 0.62, 1e-6);
+}
+
+}  // namespace
+}  // namespace swoop
