@@ -319,6 +319,24 @@ def test_a_model_that_keeps_an_operator_on_the_host_breaks_no_host_and_one_regio
     assert "--one-region: there are 2" in refused(*arguments, "--one-region")
 
 
+# -- names that match nothing
+
+
+@pytest.mark.parametrize("arguments, sentence", [
+    (["--keep-float", "ad_1"], "--keep-float ad_1: no node or module of this model has that name; did you mean add_1?"),
+    (["--keep-float", "conv2d_3"], "--keep-float conv2d_3: this node was joined with batch_norm_3: name that one"),
+    (["--stop-after", "layuot"], "did you mean layout?"),
+    ('[[module]]\nname = "nowhere"\nprecision = "int16"', "[[module]] nowhere: no module of this model has that name"),
+    ('[[op]]\nname = "convv"\nprecision = "int16"', "[[op]] convv: no operator of this model has that name; did you mean conv?"),
+    ('[[node]]\nname = "conv2d_3"\nmethod = "minmax"', "[[node]] conv2d_3: this node was joined with batch_norm_3"),
+], ids=["near", "joined", "step", "module", "op", "node"])
+def test_a_name_that_matches_nothing_is_refused_with_the_nearest(tmp_path, samples, arguments, sentence):
+    if isinstance(arguments, str):
+        (tmp_path / "q.toml").write_text(arguments)
+        arguments = ["--quantize-config", tmp_path / "q.toml"]
+    assert sentence in refused("compile", FLOAT_MODEL, "-c", samples, "-o", tmp_path / "r.pte", *arguments)
+
+
 # -- held-out samples
 
 

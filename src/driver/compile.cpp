@@ -17,6 +17,7 @@
 #include "lower/lower.h"
 #include "run/run.h"
 #include "support/file.h"
+#include "support/nearest.h"
 #include "support/parallel.h"
 #include "support/timer.h"
 
@@ -29,11 +30,12 @@ constexpr std::string_view kImport = "import";
 constexpr std::string_view kLower = "lower";
 
 Result<void> check_stop_after(std::string_view name) {
-  std::vector<std::string_view> known = {kImport};
-  for (const Step& step : pipeline_steps()) known.push_back(step.name);
-  known.push_back(kLower);
+  std::vector<std::string> known = {std::string(kImport)};
+  for (const Step& step : pipeline_steps()) known.emplace_back(step.name);
+  known.emplace_back(kLower);
   if (name.empty() || std::find(known.begin(), known.end(), name) != known.end()) return {};
-  return error("--stop-after {}: there is no such step; the steps are {}", name, fmt::join(known, ", "));
+  return error("--stop-after {}: there is no such step; the steps are {}{}", name, fmt::join(known, ", "),
+               did_you_mean(name, known));
 }
 
 // What --min-sqnr came to.
@@ -93,6 +95,7 @@ class Compile {
     progress_.stage("reading the model");
     TRY_ASSIGN(Graph graph, timed("import", [&] { return read_model(options_.model); }));
     TRY(dump_graph(graph, 0, "import"));
+    pipeline_.following = following_nodes(graph);
     if (options_.stop_after == kImport) return stopped(print(graph, {false, true}));
 
     progress_.stage("rewriting the graph");
@@ -356,6 +359,7 @@ Result<std::string> accuracy(const CompileOptions& options) {
   TRY_ASSIGN(pipeline.target, parse_target(options.target));
   TRY(check_npu_options(pipeline.target, options.npu));
   TRY_ASSIGN(Graph graph, read_model(options.model));
+  pipeline.following = following_nodes(graph);
   TRY(run_steps(graph, pipeline, {}, "quantize"));
   if (!pipeline.reference)
     return error("{} is already quantized; give the float model, which its layers are compared with", options.model);

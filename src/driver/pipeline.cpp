@@ -53,6 +53,7 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
         options.model, expected_arrays(graph));
   }
   TRY_ASSIGN(pipeline.samples, load_samples(options.samples, graph, options.sample_options));
+  TRY(check_names(graph, pipeline.following, options.quantize));
   if (!will_quantize(graph, pipeline)) return {};
   pipeline.reference = clone(graph);
   QuantizeOptions quantize_options = options.quantize;

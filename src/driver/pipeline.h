@@ -22,6 +22,7 @@ struct Pipeline {
   const CompileOptions& options;
   NpuTarget target = {};
   std::optional<Samples> samples = {};  // given with --calibrate
+  FollowingNodes following = {};        // of the model as it was imported
   std::optional<TestSet> test = {};     // given with --test
   std::optional<Graph> reference = {};  // the float graph, as it was before it was quantized
   std::optional<Graph> typed = {};      // the graph when its types had been chosen: what the file has to compute

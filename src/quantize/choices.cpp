@@ -2,6 +2,11 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
+#include <set>
+
+#include "support/nearest.h"
+
 namespace swoop {
 
 namespace {
@@ -34,7 +39,97 @@ bool fits(const Scope& scope, const Graph& graph, const Node& node) {
   return false;
 }
 
+void visit(const Graph& graph, const std::function<void(const Graph&, const Node&)>& see) {
+  for (NodeId id : graph.order()) {
+    see(graph, graph.node(id));
+    for (const auto& body : graph.node(id).bodies) visit(*body, see);
+  }
+}
+
+// What the patterns of each kind are compared with.
+struct Names {
+  std::set<std::string> nodes, ops, modules;
+
+  explicit Names(const Graph& model) {
+    visit(model, [&](const Graph& graph, const Node& node) {
+      nodes.insert(node.name);
+      ops.insert(std::string(node.op == Op::Unary ? node.text(Key::Fn) : name_of(node.op)));
+      std::string_view path = module_of(graph, node);
+      for (size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.', dot + 1))
+        modules.insert(std::string(path.substr(0, dot)));
+      if (!path.empty()) modules.insert(std::string(path));
+    });
+  }
+};
+
+// Where the node of the model with this name went: the node that now computes what it led to.
+std::string fused_into(const std::string& name, const FollowingNodes& following, const std::set<std::string>& nodes) {
+  auto at = following.find(name);
+  for (size_t hops = 0; at != following.end() && hops < following.size(); ++hops) {
+    if (nodes.contains(at->second)) return at->second;
+    at = following.find(at->second);
+  }
+  return "";
+}
+
+Error matches_nothing(std::string_view what, const std::string& pattern, std::string_view kind,
+                      std::vector<std::string> names) {
+  return error("{} {}: no {} of this model has that name{}", what, pattern, kind, did_you_mean(pattern, names));
+}
+
+std::vector<std::string> listed(std::initializer_list<const std::set<std::string>*> sets) {
+  std::vector<std::string> names;
+  for (const std::set<std::string>* set : sets) names.insert(names.end(), set->begin(), set->end());
+  return names;
+}
+
 }  // namespace
+
+FollowingNodes following_nodes(const Graph& model) {
+  FollowingNodes following;
+  visit(model, [&](const Graph& graph, const Node& node) {
+    std::string& next = following[node.name];
+    for (ValueId output : node.outputs)
+      for (const Use& use : graph.value(output).uses)
+        if (next.empty() && use.node != kNone) next = graph.node(use.node).name;
+  });
+  return following;
+}
+
+Result<void> check_names(const Graph& model, const FollowingNodes& following, const QuantizeOptions& options) {
+  if (options.keep_float.empty() && options.scopes.empty()) return {};
+  const Names names(model);
+  auto any = [](const std::set<std::string>& set, const std::string& pattern) {
+    return std::any_of(set.begin(), set.end(), [&](const std::string& name) { return matches(pattern, name); });
+  };
+  auto check_fused = [&](std::string_view what, const std::string& pattern) -> Result<void> {
+    if (std::string into = fused_into(pattern, following, names.nodes); !into.empty())
+      return error("{} {}: this node was joined with {}: name that one", what, pattern, into);
+    return {};
+  };
+  for (const std::string& pattern : options.keep_float) {
+    if (any(names.nodes, pattern) || any(names.modules, pattern)) continue;
+    TRY(check_fused("--keep-float", pattern));
+    return matches_nothing("--keep-float", pattern, "node or module", listed({&names.nodes, &names.modules}));
+  }
+  for (const Scope& scope : options.scopes) {
+    switch (scope.kind) {
+      case Scope::Kind::Module:
+        if (!any(names.modules, scope.pattern))
+          return matches_nothing("[[module]]", scope.pattern, "module", listed({&names.modules}));
+        break;
+      case Scope::Kind::Op:
+        if (!any(names.ops, scope.pattern))
+          return matches_nothing("[[op]]", scope.pattern, "operator", listed({&names.ops}));
+        break;
+      case Scope::Kind::Node:
+        if (any(names.nodes, scope.pattern)) break;
+        TRY(check_fused("[[node]]", scope.pattern));
+        return matches_nothing("[[node]]", scope.pattern, "node", listed({&names.nodes}));
+    }
+  }
+  return {};
+}
 
 Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& options) {
   Choice choice{options.precision, options.method};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -105,6 +106,12 @@ struct QuantizeReport {
 // graph's own.
 Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const QuantizeOptions& options = {});
 std::string to_text(const QuantizeReport& report);
+
+// Patterns that match nothing are mistakes of the person who wrote them. `following`: of the model as it was imported,
+// because a node may have been joined with the one that follows it.
+using FollowingNodes = std::map<std::string, std::string>;  // a node that reads it, by a node's name
+FollowingNodes following_nodes(const Graph& model);
+Result<void> check_names(const Graph& model, const FollowingNodes& following, const QuantizeOptions& options);
 
 // True when some op that could be quantized still works on floats: then quantize() has work and samples are needed.
 bool needs_quantization(const Graph& graph);
