@@ -265,27 +265,19 @@ void Compile::summarize_region(size_t i) {
   summary.scratch_bytes = region.program.scratch_size;
   if (!region.program.estimates) return;
   summary.estimates = *region.program.estimates;
-  // A layer is named by the TOSA tensor it writes; the operator that writes it carries the node's name, the node its
-  // source line.
-  std::unordered_map<std::string_view, std::string_view> node_of_tensor;  // never walked
-  for (const tosa::Body& body : region.tosa.bodies)
-    for (const tosa::Operator& op : body.operators)
-      for (tosa::TensorId output : op.outputs) node_of_tensor.emplace(body.tensors[output].name, op.location);
   std::unordered_map<std::string_view, const Loc*> loc_of_node;  // never walked
   for (NodeId id : graph.order())
     if (const Loc* loc = graph.loc(graph.node(id).loc)) loc_of_node.emplace(graph.node(id).name, loc);
   const std::vector<Layer>& layers = summary.estimates.layers;
   summary.layers.resize(layers.size());
-  // regor calls a tensor that it made itself "#74": that layer is a part of the node whose tensor comes next.
-  std::string_view node = region.tosa.bodies[0].operators.back().location;
-  for (size_t l = layers.size(); l-- > 0;) {
-    if (auto made_by = node_of_tensor.find(layers[l].name); made_by != node_of_tensor.end()) node = made_by->second;
+  const std::vector<std::string_view> nodes = nodes_of_layers(region.tosa, layers);
+  for (size_t l = 0; l < layers.size(); ++l) {
     LayerSummary& line = summary.layers[l];
-    line.name = std::string(node);
+    line.name = std::string(nodes[l]);
     line.op = layers[l].npu_op;
     line.cycles = layers[l].cycles;
     line.macs = layers[l].macs;
-    if (auto loc = loc_of_node.find(node); loc != loc_of_node.end()) line.source = to_text(*loc->second);
+    if (auto loc = loc_of_node.find(nodes[l]); loc != loc_of_node.end()) line.source = to_text(*loc->second);
   }
 }
 

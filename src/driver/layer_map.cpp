@@ -141,4 +141,20 @@ LayerMap make_layer_map(const Graph& region, const tosa::Program& tosa, const Np
   return LayerMapper(tosa, program).run(region);
 }
 
+// A layer is named by the TOSA tensor it writes; the operator that writes it carries the node's name. regor calls a
+// tensor that it made itself "#74": that layer is a part of the node whose tensor comes next.
+std::vector<std::string_view> nodes_of_layers(const tosa::Program& tosa, std::span<const Layer> layers) {
+  std::unordered_map<std::string_view, std::string_view> node_of_tensor;  // never walked
+  for (const tosa::Body& body : tosa.bodies)
+    for (const tosa::Operator& op : body.operators)
+      for (tosa::TensorId output : op.outputs) node_of_tensor.emplace(body.tensors[output].name, op.location);
+  std::vector<std::string_view> nodes(layers.size());
+  std::string_view node = tosa.bodies[0].operators.back().location;
+  for (size_t l = layers.size(); l-- > 0;) {
+    if (auto made_by = node_of_tensor.find(layers[l].name); made_by != node_of_tensor.end()) node = made_by->second;
+    nodes[l] = node;
+  }
+  return nodes;
+}
+
 }  // namespace swoop

@@ -12,4 +12,7 @@ namespace swoop {
 // `tosa` of `region`.
 LayerMap make_layer_map(const Graph& region, const tosa::Program& tosa, const NpuProgram& program);
 
+// The node that each layer of regor's estimates is a part of, by name.
+std::vector<std::string_view> nodes_of_layers(const tosa::Program& tosa, std::span<const Layer> layers);
+
 }  // namespace swoop

@@ -105,6 +105,30 @@ TEST(Pipeline, a_prepared_batch_norm_is_compared_with_itself) {
   for (const LayerAccuracy& layer : report->layers) EXPECT_GT(layer.sqnr_db, 30) << to_text(*report);
 }
 
+// Norms, softmax, windows and products that stay in float are the runtime's to compute, as they are.
+TEST(Pipeline, legalize_leaves_floats_alone) {
+  constexpr std::string_view kText = R"text(graph "net" (%x: f32[1,8,6,6] as "x")
+  %w = const f32[1,8,1,1] = x"0000003f0000003f0000003f0000003f0000003f0000003f0000003f0000003f"
+  %g = const f32[6] = x"000000400000004000000040000000400000004000000040"
+  %c = conv %x, %w, _ stride=[1,1] padding=[0,0,0,0] dilation=[1,1] groups=1 : f32[1,1,6,6] name "c"
+  %p = max_pool %c kernel=[3,3] stride=[1,1] padding=[1,1,1,1] dilation=[1,1] : f32[1,1,6,6] name "p"
+  %n = layer_norm %p, %g, _ axis=3 eps=0.001 : f32[1,1,6,6] name "n"
+  %s = softmax %n axis=3 : f32[1,1,6,6] name "s"
+  %m = matmul %s, %n : f32[1,1,6,6] name "m"
+  %t = unary %m fn="tanh" : f32[1,1,6,6] name "t"
+  %y = div %t, %x : f32[1,8,6,6] name "y"
+  return %y
+)text";
+  Graph graph = parsed(kText);
+  const std::string before = print(graph, {true, true});
+  CompileOptions options;
+  for (const char* target : {"ethos-u55-128", "ethos-u85-256"}) {
+    Pipeline pipeline{.options = options, .target = *parse_target(target)};
+    ASSERT_TRUE(run_steps(graph, pipeline, "expand", "branches"));
+    EXPECT_EQ(print(graph, {true, true}), before);
+  }
+}
+
 // An input that is quantized twice alike enters the NPU twice, unless the program takes codes: another program, at
 // another price.
 TEST(Pipeline, a_price_is_that_of_the_program_that_ships) {

@@ -7,8 +7,8 @@
 
 namespace swoop {
 
-// Of `names`, the one with the fewest letters to change, or to add or leave out, or that holds `wanted` as a part. Empty:
-// none is near.
+// Of `names`, the one with the fewest letters to change, or to add or leave out, or that holds `wanted` as a part.
+// Empty: none is near.
 std::string_view nearest(std::string_view wanted, std::span<const std::string> names);
 
 // "; did you mean X?" for the end of a sentence, or nothing.
