@@ -51,7 +51,8 @@ function(schema NAME FILE)
   target_include_directories(${NAME}_schema SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated ${FLATBUFFERS_INCLUDE})
 endfunction()
 
-set(SWOOP_support_LIBRARIES ZLIB::ZLIB Threads::Threads nlohmann_json::nlohmann_json)  # zip archives; parallel_for; JSON out
+# zip archives; parallel_for; JSON out; half floats
+set(SWOOP_support_LIBRARIES ZLIB::ZLIB Threads::Threads nlohmann_json::nlohmann_json Eigen3::Eigen)
 set(SWOOP_ops_LIBRARIES Eigen3::Eigen)  # matrix products
 set(SWOOP_import_LIBRARIES simdjson::simdjson)
 set(SWOOP_driver_LIBRARIES tomlplusplus::tomlplusplus)  # --quantize-config
@@ -72,8 +73,8 @@ endforeach()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/product_avx2.cpp PROPERTIES COMPILE_OPTIONS "-O3;-mavx2;-mfma")
 endif()
-# The product's files give Eigen's namespace other names; here it has its own.
-set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/half.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# Eigen's headers take long to compile: one file has them.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/support/half.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 find_path(LEPTONICA_INCLUDE leptonica/allheaders.h REQUIRED)
 find_library(LEPTONICA_LIBRARY leptonica REQUIRED)
 add_library(leptonica INTERFACE)

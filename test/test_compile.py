@@ -279,6 +279,21 @@ def test_a_cameras_bytes_go_to_the_npu_as_they_are(target, tmp_path):
         np.testing.assert_allclose(result, module(x).numpy(), atol=2 * step)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_models_of_other_float_types_are_checked_and_run(dtype, tmp_path):
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5)).eval().to(dtype)
+    samples = torch.randn(4, 1, 3, 8, 8).to(dtype)
+    torch.export.save(torch.export.export(module, (samples[0],)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "samples.npz", x=samples.float().numpy())
+    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, "ethos-u55-128", "--calibrate", tmp_path / "samples.npz")
+    assert summary["accuracy"]["samples"] == 4 and summary["accuracy"]["sqnr_db"][0] > 30
+    with torch.no_grad():
+        wanted = module(samples[1]).float().numpy()
+    got = run_program(program, tmp_path, x=samples[1].float().numpy()).astype(np.float32)
+    assert 10 * np.log10((wanted**2).sum() / ((wanted - got) ** 2).sum()) > 28
+
+
 class JoinedReductions(torch.nn.Module):
     """As in CBAM. regor's own code for a REDUCE_MAX in front of a concat reads a row too far on U55 and U65."""
 

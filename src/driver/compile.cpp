@@ -235,7 +235,6 @@ class Compile {
       }
       check.source = &graph;
       check.pipeline = &pipeline_;
-      check.inputs = summary.inputs;
       for (const RegionSummary& region : summary.regions) check.macs += region.estimates.macs;
       check.bundle = output_path() + ".differs";
       TRY_ASSIGN(summary.accuracy, check_file(check));

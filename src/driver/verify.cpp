@@ -190,52 +190,20 @@ class FileChecker {
   }
 
   // The sample's user inputs as the program takes them: floats as they are, codes where the border was left out.
-  Result<std::vector<RunTensor>> program_inputs(const std::vector<Tensor>& sample) {
+  Result<std::vector<RunTensor>> program_inputs(const Sample& sample) const {
     std::vector<RunTensor> inputs(runner_->inputs());
     size_t next = 0;
-    for (size_t i = 0; i < check_.source->inputs().size(); ++i) {
+    for (size_t i = 0; i < check_.source->inputs().size() && next < inputs.size(); ++i) {
       if (check_.source->input_port(i).role != Port::Role::User) continue;
-      if (next >= inputs.size()) break;
-      RunTensor& input = inputs[next];
-      TRY(fill(input, sample[i], check_.inputs[next]));
-      ++next;
+      const Type& type = check_.source->type(check_.source->inputs()[i]);
+      Buffer& data = inputs[next++].data;
+      if (type.quantized()) {
+        TRY_ASSIGN(data, quantize(sample[i], type));
+      } else {
+        data = to_bytes(sample[i], type.dtype);
+      }
     }
     return inputs;
-  }
-
-  static Result<void> fill(RunTensor& input, const Tensor& tensor, const PortSummary& port) {
-    auto count = static_cast<size_t>(element_count(tensor.shape));
-    auto store = [&]<typename T>(T, auto value) {
-      for (size_t i = 0; i < count; ++i) append(input.data, static_cast<T>(value(i)));
-    };
-    auto integer = [&](size_t i) {
-      return tensor.dtype == DType::I64 ? tensor.as<int64_t>()[i] : static_cast<int64_t>(tensor.as<uint8_t>()[i]);
-    };
-    if (tensor.dtype == DType::F32 && input.dtype == "float32") {
-      input.data = Buffer(tensor.data.data(), tensor.data.data() + tensor.data.size());
-    } else if (tensor.dtype == DType::F32 && port.scale) {
-      auto code = [&](int64_t low, int64_t high) {
-        return [&, low, high](size_t i) {
-          return quantize_value(tensor.as<float>()[i], *port.scale, *port.zero_point, low, high);
-        };
-      };
-      if (input.dtype == "int8")
-        store(int8_t{}, code(-128, 127));
-      else if (input.dtype == "uint8")
-        store(uint8_t{}, code(0, 255));
-      else
-        store(int16_t{}, code(-32768, 32767));
-    } else if (input.dtype == "int64") {
-      store(int64_t{}, integer);
-    } else if (input.dtype == "int32") {
-      store(int32_t{}, integer);
-    } else if (input.dtype == "bool" || input.dtype == "uint8" || input.dtype == "int8") {
-      store(uint8_t{}, integer);
-    } else {
-      return error("input {} is {}, which cannot be filled from samples; --no-verify skips this check", input.name,
-                   input.dtype);
-    }
-    return {};
   }
 
   Result<void> check_region(const RegionTraffic& traffic, const tosa::Observer& observer) {

@@ -20,9 +20,8 @@ struct FileCheck {
   const Graph* source =
       nullptr;  // what the file was made of: its outputs' types, and inputs where there are no samples
   const Pipeline* pipeline = nullptr;
-  std::span<const PortSummary> inputs;  // of the program
-  int64_t macs = 0;                     // of one run: large programs are run on fewer samples
-  std::string bundle;                   // folder for what reproduces a difference
+  int64_t macs = 0;    // of one run: large programs are run on fewer samples
+  std::string bundle;  // folder for what reproduces a difference
 };
 
 // A difference is an Error that names the first layer with other numbers and the bundle.

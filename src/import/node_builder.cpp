@@ -1,7 +1,6 @@
 #include "import/node_builder.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,6 +8,7 @@
 
 #include "ops/ops.h"
 #include "support/check.h"
+#include "support/half.h"
 
 namespace swoop {
 
@@ -42,36 +42,6 @@ void refuse_arithmetic_on_codes(const Graph& graph, const Node& node, const std:
     if (policy_of(node) == Policy::Joins && static_cast<int>(i) != traits.selector &&
         graph.type(node.inputs[i]).quant != graph.type(*first).quant)
       unsupported("it joins tensors of different quantization");
-}
-
-// IEEE half and bfloat16 from float, rounding to nearest even.
-uint16_t to_bfloat(float value) {
-  auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
-uint16_t to_half(float value) {
-  auto bits = std::bit_cast<uint32_t>(value);
-  auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
-  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
-  float magnitude = std::fabs(value);
-  if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00);  // rounds beyond the largest half, 65504
-  if (magnitude < 0x1p-14f)                                                // subnormal: steps of 2^-24
-    return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24f)));
-  auto rounded = std::bit_cast<uint32_t>(magnitude);
-  rounded += 0xfff + ((rounded >> 13) & 1);
-  return static_cast<uint16_t>(sign | static_cast<uint16_t>((rounded - (uint32_t{112} << 23)) >> 13));
-}
-
-float from_half(uint16_t half) {
-  int exponent = (half >> 10) & 31;
-  auto fraction = static_cast<float>(half & 0x3ff);
-  float magnitude = exponent == 31  ? (fraction != 0 ? std::numeric_limits<float>::quiet_NaN()
-                                                     : std::numeric_limits<float>::infinity())
-                    : exponent == 0 ? fraction * 0x1p-24f
-                                    : std::ldexp(1024.0f + fraction, exponent - 25);
-  return (half & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
 template <typename T>
@@ -108,8 +78,8 @@ void store_element(std::byte* to, DType dtype, int64_t value) {
 void store_element(std::byte* to, DType dtype, double value) {
   switch (dtype) {
     case DType::F32: return put(to, static_cast<float>(value));
-    case DType::F16: return put(to, to_half(static_cast<float>(value)));
-    case DType::BF16: return put(to, to_bfloat(static_cast<float>(value)));
+    case DType::F16: return put(to, to_f16(static_cast<float>(value)));
+    case DType::BF16: return put(to, to_bf16(static_cast<float>(value)));
     case DType::F64: return put(to, value);
     case DType::Bool: return put(to, static_cast<uint8_t>(value != 0));
     case DType::I4:
@@ -125,8 +95,8 @@ void store_element(std::byte* to, DType dtype, double value) {
 double load_element(const std::byte* from, DType dtype) {
   switch (dtype) {
     case DType::F32: return load<float>(from);
-    case DType::F16: return from_half(load<uint16_t>(from));
-    case DType::BF16: return std::bit_cast<float>(static_cast<uint32_t>(load<uint16_t>(from)) << 16);
+    case DType::F16: return from_f16(load<uint16_t>(from));
+    case DType::BF16: return from_bf16(load<uint16_t>(from));
     case DType::F64: return load<double>(from);
     case DType::I4:
     case DType::I8: return load<int8_t>(from);

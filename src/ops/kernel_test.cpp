@@ -10,6 +10,7 @@
 #include "ops/ops.h"
 #include "ops/product.h"
 #include "ops/vmath.h"
+#include "support/half.h"
 #include "support/parallel.h"
 
 namespace swoop {

@@ -22,12 +22,6 @@ DType execution_dtype(const Type& type);
 void convert(const Tensor& in, Tensor& out);
 Tensor as_dtype(const Tensor& in, DType dtype);
 
-// The half precision floats as bits, IEEE binary16 and bfloat16, rounded to nearest even as PyTorch does.
-float from_f16(uint16_t bits);
-float from_bf16(uint16_t bits);
-uint16_t to_f16(float x);
-uint16_t to_bf16(float x);
-
 // Brings the elements to what `dtype` can hold: integers wrap, half floats round.
 void settle(Tensor& tensor, DType dtype);
 

@@ -149,8 +149,10 @@ struct ExecuteOptions {
 Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs,
                                     const ExecuteOptions& options = {});
 
-// A constant as a tensor (dequantized when its type is quantized), and back.
+// A constant as a tensor (dequantized when its type is quantized); and the bytes of a tensor's elements as `dtype`
+// stores them: floats as one of the floats, integers as one of the integers.
 Tensor to_tensor(const Value& constant);
+Buffer to_bytes(const Tensor& tensor, DType dtype);
 Tensor make_tensor(DType dtype, Shape shape);
 double real_at(const Value& constant, int64_t index);  // one element of a constant, dequantized
 

@@ -8,6 +8,7 @@
 #include "ops/infer.h"
 #include "ops/kernels.h"
 #include "support/check.h"
+#include "support/half.h"
 #include "support/parallel.h"
 
 namespace swoop {
@@ -130,6 +131,39 @@ Tensor to_tensor(const Value& constant) {
     for (int64_t i = 0; i < count; ++i) to[i] = integer_at(type.dtype, data, i);
   }
   return tensor;
+}
+
+namespace {
+
+template <typename T, typename From, typename Convert>
+Buffer stored(std::span<const From> elements, Convert convert) {
+  Buffer bytes;
+  bytes.reserve(elements.size() * sizeof(T));
+  for (From element : elements) append(bytes, static_cast<T>(convert(element)));
+  return bytes;
+}
+
+}  // namespace
+
+Buffer to_bytes(const Tensor& tensor, DType dtype) {
+  auto same = [](auto x) { return x; };
+  if (is_float(dtype)) {
+    CHECK(tensor.dtype == DType::F32, "{} is stored as {}", name_of(tensor.dtype), name_of(dtype));
+    std::span<const float> x = tensor.as<float>();
+    if (dtype == DType::F16) return stored<uint16_t>(x, to_f16);
+    if (dtype == DType::BF16) return stored<uint16_t>(x, to_bf16);
+    if (dtype == DType::F64) return stored<double>(x, same);
+    return tensor.data;
+  }
+  CHECK(tensor.dtype != DType::F32, "floats are stored as {}", name_of(dtype));
+  if (tensor.dtype == DType::Bool) return stored<uint8_t>(tensor.as<uint8_t>(), same);
+  std::span<const int64_t> x = tensor.as<int64_t>();
+  switch (byte_size(dtype)) {
+    case 1: return stored<uint8_t>(x, same);
+    case 2: return stored<uint16_t>(x, same);
+    case 4: return stored<uint32_t>(x, same);
+    default: return tensor.data;
+  }
 }
 
 double real_at(const Value& constant, int64_t index) {

@@ -5,6 +5,7 @@
 
 #include "run/runtime.h"
 #include "support/file.h"
+#include "support/half.h"
 #include "support/timer.h"
 
 namespace swoop {
@@ -37,17 +38,46 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + text + "]";
 }
 
-// NumPy computes in double precision unless told otherwise.
-void narrow_doubles(NpyArray& array, std::string_view wanted) {
-  if (array.dtype != "<f8" || wanted != "float32") return;
-  size_t count = array.data.size() / sizeof(double);
-  Buffer narrow(count * sizeof(float));
-  for (size_t i = 0; i < count; ++i) {
-    auto value = static_cast<float>(load<double>(array.data.data() + i * sizeof(double)));
-    std::memcpy(narrow.data() + i * sizeof(float), &value, sizeof(float));
-  }
-  array.data = std::move(narrow);
-  array.dtype = "<f4";
+// The float types, as bits in memory.
+struct FloatType {
+  std::string_view name;
+  size_t bytes;
+  double (*load)(const std::byte* from);
+  void (*store)(double value, Buffer& to);
+};
+const FloatType kFloats[] = {
+    {"float32", 4, [](const std::byte* from) { return static_cast<double>(load<float>(from)); },
+     [](double x, Buffer& to) { append(to, static_cast<float>(x)); }},
+    {"float64", 8, [](const std::byte* from) { return load<double>(from); },
+     [](double x, Buffer& to) { append(to, x); }},
+    {"float16", 2, [](const std::byte* from) { return static_cast<double>(from_f16(load<uint16_t>(from))); },
+     [](double x, Buffer& to) { append(to, to_f16(static_cast<float>(x))); }},
+    {"bfloat16", 2, [](const std::byte* from) { return static_cast<double>(from_bf16(load<uint16_t>(from))); },
+     [](double x, Buffer& to) { append(to, to_bf16(static_cast<float>(x))); }},
+};
+
+const FloatType* float_type(std::string_view name) {
+  const auto* at =
+      std::find_if(std::begin(kFloats), std::end(kFloats), [&](const FloatType& t) { return t.name == name; });
+  return at == std::end(kFloats) ? nullptr : at;
+}
+
+// Between float types: NumPy computes in double precision unless told otherwise, and has no bfloat16.
+bool convert_floats(Buffer& data, std::string_view from, std::string_view to) {
+  const FloatType *source = float_type(from), *target = float_type(to);
+  if (!source || !target) return false;
+  if (source == target) return true;
+  Buffer converted;
+  converted.reserve(data.size() / source->bytes * target->bytes);
+  for (size_t at = 0; at + source->bytes <= data.size(); at += source->bytes)
+    target->store(source->load(data.data() + at), converted);
+  data = std::move(converted);
+  return true;
+}
+
+// What NumPy can hold: bfloat16 leaves as float32.
+void widen(RunTensor& tensor) {
+  if (tensor.dtype == "bfloat16" && convert_floats(tensor.data, tensor.dtype, "float32")) tensor.dtype = "float32";
 }
 
 // The arrays in the order of the program's inputs: by name, or by position when the file has no names.
@@ -85,8 +115,8 @@ Result<Stack> stack_of(std::vector<NpyArray>& arrays, const std::vector<RunTenso
     NpyArray& array = arrays[i];
     const RunTensor& input = inputs[i];
     std::string label = input.name.empty() ? fmt::format("{}", i) : input.name;
-    narrow_doubles(array, input.dtype);
-    if (name_of_numpy(array.dtype) != input.dtype)
+    const bool converted = convert_floats(array.data, name_of_numpy(array.dtype), input.dtype);
+    if (!converted && name_of_numpy(array.dtype) != input.dtype)
       return error("Input {} is {} in the program and {} in the file.", label, input.dtype, name_of_numpy(array.dtype));
     std::vector<int64_t> tail(array.shape.begin() + (array.shape.empty() ? 0 : 1), array.shape.end());
     bool exact = array.shape == input.shape;
@@ -145,6 +175,7 @@ Result<NpzRunSummary> run_npz(Bytes program, Bytes inputs_npz, Buffer& outputs_n
     TRY_ASSIGN(std::vector<RunTensor> results, runner->run(inputs));
     if (options.after_run) TRY(options.after_run(r, results));
     for (size_t i = 0; i < results.size(); ++i) {
+      widen(results[i]);
       if (r == 0) {
         outputs[i].array.dtype = numpy_of_name(results[i].dtype);
         outputs[i].array.shape = results[i].shape;
@@ -157,8 +188,10 @@ Result<NpzRunSummary> run_npz(Bytes program, Bytes inputs_npz, Buffer& outputs_n
                         stack.runs > 0 ? timer.milliseconds() / static_cast<double>(stack.runs) : 0.0};
   if (stack.runs == 0) {
     for (size_t i = 0; i < outputs.size(); ++i) {
-      outputs[i].array.dtype = numpy_of_name(runner->outputs()[i].dtype);
-      outputs[i].array.shape = runner->outputs()[i].shape;
+      RunTensor output = runner->outputs()[i];
+      widen(output);
+      outputs[i].array.dtype = numpy_of_name(output.dtype);
+      outputs[i].array.shape = output.shape;
       outputs[i].array.shape.insert(outputs[i].array.shape.begin(), 0);
     }
   }

@@ -1,9 +1,9 @@
 // Half precision floats are Eigen's. Alone here, because Eigen's headers take long to compile.
 #define EIGEN_MPL2_ONLY
+#include "support/half.h"
+
 #include <Eigen/Core>
 #include <bit>
-
-#include "ops/kernels.h"
 
 namespace swoop {
 
