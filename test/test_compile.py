@@ -294,6 +294,53 @@ def test_models_of_other_float_types_are_checked_and_run(dtype, tmp_path):
     assert 10 * np.log10((wanted**2).sum() / ((wanted - got) ** 2).sum()) > 28
 
 
+class Tokens(torch.nn.Module):
+    """Sizes that follow from the input's: halved, multiplied, sliced."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1, stride=2)
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        y = torch.relu(self.conv(x))
+        batch, channels, height, width = y.shape
+        tokens = y.flatten(2).transpose(1, 2)
+        return self.attention(tokens, tokens, tokens)[0], y.reshape(batch, channels * height, width)[:, : channels * height // 2]
+
+
+@pytest.fixture(scope="module")
+def dynamic(tmp_path_factory):
+    path = tmp_path_factory.mktemp("dynamic") / "model.pt2"
+    shapes = ({0: torch.export.Dim("batch", max=8), 2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO},)
+    torch.export.save(torch.export.export(Tokens().eval(), (torch.randn(2, 3, 16, 24),), dynamic_shapes=shapes), path)
+    return path
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 10, 14), (3, 3, 7, 16)], ids=str)
+def test_open_sizes_are_given_on_the_command_line(shape, dynamic, tmp_path):
+    samples = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
+    np.savez(tmp_path / "samples.npz", x=samples.numpy())
+    text = "x".join(map(str, shape))
+    summary, program = compile_model(dynamic, tmp_path, "ethos-u55-128", "--calibrate", tmp_path / "samples.npz", "--shape", f"x={text}")
+    assert summary["inputs"][0]["shape"] == list(shape) and min(summary["accuracy"]["sqnr_db"]) > 30
+    with torch.no_grad():
+        wanted = Tokens().eval()(samples[0])[0].numpy()
+    got = run_program(program, tmp_path, x=samples[0].numpy())
+    assert 10 * np.log10((wanted**2).sum() / ((wanted - got) ** 2).sum()) > 30
+
+
+@pytest.mark.parametrize("flags, sentence", [
+    ([], "Dimension 0 of the input `x` is dynamic (s"), (["--batch", "1"], "Dimension 2 of the input `x` is dynamic"),
+    (["--shape", "x=9x3x8x8"], "Dimension 0 of the input `x` cannot be 9"), (["--shape", "x=1x4x8x8"], "dimension 1 was exported as 3"),
+    (["--shape", "x=1x3"], "the input has 4 dimensions"), (["--shape", "xs=1x3x8x8"], "did you mean x?"), (["--shape", "x=1x3xa"], "write it as"),
+], ids=lambda case: " ".join(case) if isinstance(case, list) else "")
+def test_open_sizes_that_do_not_fit_are_refused(flags, sentence, dynamic, tmp_path):
+    done = swoop("compile", dynamic, "-c", "random:0", "-o", tmp_path / "x.pte", *flags)
+    assert done.returncode == 1 and sentence in done.stderr and not (tmp_path / "x.pte").exists()
+
+
 class JoinedReductions(torch.nn.Module):
     """As in CBAM. regor's own code for a REDUCE_MAX in front of a concat reads a row too far on U55 and U65."""
 

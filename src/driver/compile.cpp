@@ -93,7 +93,7 @@ class Compile {
     if (!options_.dump.empty()) TRY(make_directory(options_.dump));
 
     progress_.stage("reading the model");
-    TRY_ASSIGN(Graph graph, timed("import", [&] { return read_model(options_.model); }));
+    TRY_ASSIGN(Graph graph, timed("import", [&] { return read_model(options_.model, options_.sizes); }));
     TRY(dump_graph(graph, 0, "import"));
     pipeline_.following = following_nodes(graph);
     if (options_.stop_after == kImport) return stopped(print(graph, {false, true}));
@@ -334,10 +334,10 @@ void Compile::summarize(const Graph& graph) {
 
 }  // namespace
 
-Result<Graph> read_model(const std::string& path) {
+Result<Graph> read_model(const std::string& path, const OpenSizes& sizes) {
   TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
   bool is_text = text_of(file->bytes()).starts_with("graph \"");
-  Result<Graph> graph = is_text ? parse(text_of(file->bytes())) : import_pt2(file);
+  Result<Graph> graph = is_text ? parse(text_of(file->bytes())) : import_pt2(file, {.sizes = sizes});
   if (!graph) return error("{}: {}", path, graph.error().message);
   graph->mark_origins();
   return graph;
@@ -349,7 +349,7 @@ Result<std::string> accuracy(const CompileOptions& options) {
   Pipeline pipeline{.options = options};
   TRY_ASSIGN(pipeline.target, parse_target(options.target));
   TRY(check_npu_options(pipeline.target, options.npu));
-  TRY_ASSIGN(Graph graph, read_model(options.model));
+  TRY_ASSIGN(Graph graph, read_model(options.model, options.sizes));
   pipeline.following = following_nodes(graph);
   TRY(run_steps(graph, pipeline, {}, "quantize"));
   if (!pipeline.reference)

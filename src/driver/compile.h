@@ -17,7 +17,7 @@ struct CompileResult {
 
 // A .pt2, or the text form of a graph with its constants (what `swoop inspect --data` prints). Every value is its own
 // origin.
-Result<Graph> read_model(const std::string& path);
+Result<Graph> read_model(const std::string& path, const OpenSizes& sizes = {});
 
 Result<CompileResult> compile(const CompileOptions& options);
 

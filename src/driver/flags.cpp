@@ -1,5 +1,7 @@
 #include "driver/flags.h"
 
+#include <charconv>
+
 #include "driver/commands.h"
 #include "driver/quantize_config.h"
 #include "support/file.h"
@@ -19,6 +21,9 @@ int fail(const Error& problem) {
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
   CompileOptions& o = flags.options;
   command.add_option("model", o.model, "the .pt2 file")->required();
+  command.add_option("--batch", o.sizes.batch, "the first dimension of every input that was exported as dynamic")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--shape", flags.shapes, "the shape of an input that was exported as dynamic: x=1x3x96x96");
   command.add_option("-t,--target", o.target, "ethos-u55-128, ethos-u65-256, ethos-u85-256, ...")
       ->capture_default_str();
   command.add_option(
@@ -57,8 +62,33 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--threads", flags.threads, "number of threads; 0: one per core")->capture_default_str();
 }
 
+namespace {
+
+// "x=1x3x96x96"
+Result<std::pair<std::string, Shape>> parse_shape(const std::string& text) {
+  const size_t equals = text.find('=');
+  Shape shape;
+  const char* at = text.data() + (equals == std::string::npos ? text.size() : equals + 1);
+  const char* end = text.data() + text.size();
+  while (at < end) {
+    int64_t size = 0;
+    auto [next, fault] = std::from_chars(at, end, size);
+    if (fault != std::errc() || size < 1 || (next < end && *next != 'x')) break;
+    shape.push_back(size);
+    if (next == end) return std::pair(text.substr(0, equals), std::move(shape));
+    at = next + 1;
+  }
+  return error("--shape {}: write it as NAME=1x3x96x96", text);
+}
+
+}  // namespace
+
 Result<void> understand(ModelFlags& flags) {
   CompileOptions& o = flags.options;
+  for (const std::string& text : flags.shapes) {
+    TRY_ASSIGN(auto shape, parse_shape(text));
+    o.sizes.shapes.insert(std::move(shape));
+  }
   set_thread_count(flags.threads);
   TRY_ASSIGN(o.npu.optimise, parse_optimise(flags.optimise));
   TRY_ASSIGN(o.quantize.precision, parse_precision(flags.precision));

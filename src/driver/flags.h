@@ -10,6 +10,7 @@ namespace swoop {
 // What CLI11 fills in before it can be understood.
 struct ModelFlags {
   CompileOptions options;
+  std::vector<std::string> shapes;  // of --shape
   std::string config_path;
   std::string optimise = "Performance";
   std::string precision = "int8";

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "import/import.h"
 #include "npu/npu.h"
 #include "quantize/quantize.h"
 #include "samples/samples.h"
@@ -23,6 +24,7 @@ struct Gates {
 
 struct CompileOptions {
   std::string model;   // .pt2, or the text of a graph (.ir)
+  OpenSizes sizes;     // --batch, --shape
   std::string output;  // .pte; empty: beside the model
   std::string target = "ethos-u55-128";
   NpuOptions npu;

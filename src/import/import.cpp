@@ -1,9 +1,12 @@
 #include "import/import.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <new>
 
 #include "import/importer.h"
+#include "support/nearest.h"
 
 namespace swoop {
 
@@ -20,10 +23,10 @@ class ProgramImporter {
         signature_(member(module_, "signature")),
         main_(program, graph, definition_, false) {}
 
-  void run() {
+  void run(const OpenSizes& sizes) {
     read_specs();
     collect_mutations();
-    refuse_dynamic_inputs();
+    settle_sizes(sizes);
     bind_inputs();
     main_.import_nodes();
     add_outputs();
@@ -70,7 +73,13 @@ class ProgramImporter {
 
   JsonArray input_specs() const { return as_array(member(signature_, "input_specs"), "input_specs"); }
 
-  void refuse_dynamic_inputs() {
+  struct InputSizes {
+    std::string_view name;
+    JsonArray sizes;
+  };
+
+  std::vector<InputSizes> input_sizes() const {
+    std::vector<InputSizes> inputs;
     for (Json spec : input_specs()) {
       std::optional<Json> user = find(spec, "user_input");
       std::optional<Json> tensor = user ? find(member(*user, "arg"), "as_tensor") : std::nullopt;
@@ -78,18 +87,68 @@ class ProgramImporter {
       std::string_view name = as_text(member(*tensor, "name"), "name");
       std::optional<Json> values = find(definition_, "tensor_values");
       std::optional<Json> meta = values ? find(*values, name) : std::nullopt;
-      if (!meta) continue;
-      int64_t axis = 0;
-      for (Json size : as_array(member(*meta, "sizes"), "sizes")) {
-        if (std::string open = program_.symbols.open_symbol(size); !open.empty())
-          program_.problem(fmt::format(
-              "Dimension {} of the input `{}` is dynamic ({}); export the model with static shapes: leave it "
-              "out of dynamic_shapes.",
-              axis, name, open));
-        ++axis;
-      }
+      if (meta) inputs.push_back({name, as_array(member(*meta, "sizes"), "sizes")});
     }
+    return inputs;
+  }
+
+  // Gives open sizes of inputs the values that the caller asked for, and refuses what is still open.
+  void settle_sizes(const OpenSizes& wanted) {
+    const std::vector<InputSizes> inputs = input_sizes();
+    check_names(wanted, inputs);
+    for (const InputSizes& input : inputs) give_sizes(wanted, input);
+    for (const InputSizes& input : inputs) check_sizes(wanted, input);
     if (!program_.problems.empty()) throw Malformed{""};
+  }
+
+  void check_names(const OpenSizes& wanted, const std::vector<InputSizes>& inputs) {
+    std::vector<std::string> names;
+    for (const InputSizes& input : inputs) names.emplace_back(input.name);
+    for (const auto& [name, shape] : wanted.shapes)
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        program_.problem(fmt::format("--shape {}={}: the inputs are {}{}", name, fmt::join(shape, "x"),
+                                     fmt::join(names, ", "), did_you_mean(name, names)));
+  }
+
+  void give_sizes(const OpenSizes& wanted, const InputSizes& input) {
+    auto shape = wanted.shapes.find(std::string(input.name));
+    if (shape != wanted.shapes.end() && shape->second.size() != input.sizes.size()) {
+      program_.problem(fmt::format("--shape {}={}: the input has {} dimensions", input.name,
+                                   fmt::join(shape->second, "x"), input.sizes.size()));
+      return;
+    }
+    size_t axis = 0;
+    for (Json size : input.sizes) {
+      std::optional<int64_t> value;
+      if (shape != wanted.shapes.end())
+        value = shape->second[axis];
+      else if (axis == 0)
+        value = wanted.batch;
+      std::string open = program_.symbols.open_symbol(size);
+      if (value && !open.empty() && !program_.symbols.give(size, *value))
+        program_.problem(
+            fmt::format("Dimension {} of the input `{}` cannot be {} ({}).", axis, input.name, *value, open));
+      ++axis;
+    }
+  }
+
+  void check_sizes(const OpenSizes& wanted, const InputSizes& input) {
+    auto shape = wanted.shapes.find(std::string(input.name));
+    size_t axis = 0;
+    for (Json size : input.sizes) {
+      if (std::string open = program_.symbols.open_symbol(size); !open.empty()) {
+        program_.problem(
+            fmt::format("Dimension {} of the input `{}` is dynamic ({}); {}give the whole shape as --shape {}=NxN..., "
+                        "or export the "
+                        "model with static shapes.",
+                        axis, input.name, open, axis == 0 ? "give it a size with --batch N, " : "", input.name));
+      } else if (shape != wanted.shapes.end() && axis < shape->second.size() &&
+                 program_.symbols.value(size, input.name) != shape->second[axis]) {
+        program_.problem(fmt::format("--shape {}={}: dimension {} was exported as {}.", input.name,
+                                     fmt::join(shape->second, "x"), axis, program_.symbols.value(size, input.name)));
+      }
+      ++axis;
+    }
   }
 
   void bind_inputs() {
@@ -190,7 +249,7 @@ Result<Graph> import_pt2(Bytes file, const ImportOptions& options, std::vector<I
     Archive archive(file, options, graph, budget);
     Program program(archive, budget);
     try {
-      ProgramImporter(program, graph).run();
+      ProgramImporter(program, graph).run(options.sizes);
     } catch (const Malformed& broken) {
       fault = broken.message;
       if (fault.empty() && program.problems.empty()) fault = "The program could not be read.";

@@ -4,7 +4,9 @@
 // a sentence at most.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,9 +18,16 @@
 
 namespace swoop {
 
+// Values for sizes that the export left open.
+struct OpenSizes {
+  std::optional<int64_t> batch;         // of the first dimension of every input, where that is open
+  std::map<std::string, Shape> shapes;  // of whole inputs, by name
+};
+
 struct ImportOptions {
   uint64_t memory_limit = uint64_t{4} << 30;  // bytes that unpacked weights and folded constants may take
   bool check_crc = true;                      // off only in the fuzzer, which could not get past it
+  OpenSizes sizes = {};
 };
 
 // What the user should know about a model that imports.

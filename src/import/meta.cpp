@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "import/expression.h"
 #include "import/refuse.h"
 
 namespace swoop {
@@ -26,6 +27,13 @@ void each_symbol(std::string_view expression, Found found) {
   }
 }
 
+// In sympy's notation; empty where the size is a plain number.
+std::string_view expression_of(Json symint) {
+  std::optional<Json> expression = find(symint, "as_expr");
+  std::optional<Json> text = expression ? find(*expression, "expr_str") : std::nullopt;
+  return text ? as_text(*text, "expr_str") : std::string_view();
+}
+
 }  // namespace
 
 Symbols::Symbols(Json program) {
@@ -43,20 +51,35 @@ Symbols::Symbols(Json program) {
   }
 }
 
+std::optional<int64_t> Symbols::value_of(std::string_view symbol) const {
+  auto at = ranges_.find(symbol);
+  if (at == ranges_.end() || !at->second.min || at->second.min != at->second.max) return std::nullopt;
+  return at->second.min;
+}
+
 std::string Symbols::open_symbol(Json symint) const {
-  std::optional<Json> expression = find(symint, "as_expr");
-  if (!expression) return {};
   std::string open;
-  std::optional<Json> text = find(*expression, "expr_str");
-  each_symbol(text ? as_text(*text, "expr_str") : std::string_view(), [&](std::string_view name) {
+  each_symbol(expression_of(symint), [&](std::string_view name) {
+    if (!open.empty() || value_of(name)) return;
     auto at = ranges_.find(name);
-    if (!open.empty()) return;
-    if (at == ranges_.end() || !at->second.min || !at->second.max)
-      open = fmt::format("{}, of any size", name);
-    else if (*at->second.min != *at->second.max)
-      open = fmt::format("{}, {} to {}", name, *at->second.min, *at->second.max);
+    const bool bounded = at != ranges_.end() && at->second.min && at->second.max;
+    open = bounded ? fmt::format("{}, {} to {}", name, *at->second.min, *at->second.max)
+                   : fmt::format("{}, of any size", name);
   });
   return open;
+}
+
+bool Symbols::give(Json symint, int64_t size) {
+  std::string_view expression = expression_of(symint);
+  std::string_view symbol;
+  each_symbol(expression, [&](std::string_view name) { symbol = name; });
+  if (symbol.empty() || !expression.starts_with("Symbol(")) return true;
+  Range& range = ranges_[symbol];
+  // torch.export does not try sizes of 0 and 1 and writes that a size is at least 2; its graphs hold for 1 as well.
+  const bool one = size == 1 && range.min == 2 && range.max != 2;
+  if (!one && ((range.min && size < *range.min) || (range.max && size > *range.max))) return false;
+  range = {size, size};
+  return true;
 }
 
 int64_t Symbols::value(Json symint, std::string_view what) const {
@@ -68,10 +91,10 @@ int64_t Symbols::value(Json symint, std::string_view what) const {
       malformed("the size of `{}` depends on the data ({}); give it a static shape before export", what, open);
     malformed("the size of `{}` is dynamic ({}); export the model with static shapes", what, open);
   }
-  std::optional<Json> hint = find(*expression, "hint");
-  std::optional<Json> number = hint ? find(*hint, "as_int") : std::nullopt;
-  if (!number) malformed("`{}` has a size without a value.", what);
-  return as_integer(*number, what);
+  std::optional<int64_t> value =
+      evaluate_size(expression_of(symint), [&](std::string_view symbol) { return value_of(symbol); });
+  if (!value) malformed("`{}` has a size that cannot be computed: {}", what, expression_of(symint).substr(0, 200));
+  return *value;
 }
 
 bool TensorMeta::contiguous() const {

@@ -1,4 +1,4 @@
-// Tensor types as the `.pt2` writes them, and the symbols of dynamic shapes. Only static shapes get through.
+// Tensor types as the `.pt2` writes them, and the symbols of dynamic shapes. Only shapes with a value get through.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace swoop {
 
-// Symbols that range_constraints pins to one value count as numbers; any other is refused.
+// Symbols have a value where range_constraints allows only one, or where the caller gave one; any other is refused.
 class Symbols {
  public:
   Symbols() = default;
@@ -19,14 +19,20 @@ class Symbols {
   // SymInt: {"as_int": n} or {"as_expr": {"expr_str": ..., "hint": ...}}. Throws Malformed when the value is open.
   int64_t value(Json symint, std::string_view what) const;
 
-  // "s77, 2 to 64" when the size is not static; empty when it is.
+  // "s77, 2 to 64" when the size has no value; empty when it has.
   std::string open_symbol(Json symint) const;
+
+  // Gives the symbol that this size is the value `size`. False: the symbol's range, or what it was given before,
+  // forbids it. A size that is no single symbol is left alone.
+  bool give(Json symint, int64_t size);
 
  private:
   struct Range {
     std::optional<int64_t> min;
     std::optional<int64_t> max;
   };
+  std::optional<int64_t> value_of(std::string_view symbol) const;
+
   std::unordered_map<std::string_view, Range> ranges_;
 };
 
