@@ -341,6 +341,45 @@ def test_open_sizes_that_do_not_fit_are_refused(flags, sentence, dynamic, tmp_pa
     assert done.returncode == 1 and sentence in done.stderr and not (tmp_path / "x.pte").exists()
 
 
+class NestedBranches(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        def inner(x):
+            return torch.cond(x.mean() > 0.1, lambda x: self.a(x).relu(), lambda x: self.b(x).tanh(), (x,)) + 1
+
+        return torch.cond(x.sum() > 0, inner, lambda x: x * 2, (x,))
+
+
+class Loop(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        from torch._higher_order_ops.while_loop import while_loop
+
+        return while_loop(lambda x: x.abs().sum() > 2, lambda x: (self.linear(x) * 0.5,), (x,))[0]
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("module", [NestedBranches, Loop])
+def test_control_flow_with_weights_inside(module, target, tmp_path):
+    model = module().eval()
+    samples = torch.randn(8, 1, 8, generator=torch.Generator().manual_seed(1))
+    torch.export.save(torch.export.export(model, (samples[0],)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "samples.npz", x=samples.numpy())
+    _, program = compile_model(tmp_path / "model.pt2", tmp_path, target, "--calibrate", tmp_path / "samples.npz")
+    with torch.no_grad():
+        wanted = np.stack([model(x).numpy() for x in samples])
+    got = run_program(program, tmp_path, x=samples.numpy())
+    assert 10 * np.log10((wanted**2).sum() / ((wanted - got) ** 2).sum()) > 30
+
+
 class JoinedReductions(torch.nn.Module):
     """As in CBAM. regor's own code for a REDUCE_MAX in front of a concat reads a row too far on U55 and U65."""
 

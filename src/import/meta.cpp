@@ -155,7 +155,9 @@ TensorMeta read_meta(Json meta, const Symbols& symbols, std::string_view what) {
       malformed("`{}` has {} sizes but {} strides.", what, result.type.shape.size(), list.size());
     for (Json stride : list) result.strides.push_back(symbols.value(stride, what));
   }
-  if (std::optional<Json> offset = find(meta, "storage_offset")) result.offset = symbols.value(*offset, what);
+  // The results of a loop are said to begin anywhere in their storage (u0); here they have one of their own.
+  if (std::optional<Json> offset = find(meta, "storage_offset"); offset && symbols.open_symbol(*offset).empty())
+    result.offset = symbols.value(*offset, what);
   return result;
 }
 

@@ -91,11 +91,22 @@ Result<void> Lowering::run() {
   return {};
 }
 
+// Nodes in two bodies may have one name; bodies of a program may not.
+std::string Lowering::body_name(const std::string& wanted) const {
+  auto taken = [&](const std::string& name) {
+    return std::any_of(program_.bodies.begin(), program_.bodies.end(),
+                       [&](const tosa::Body& body) { return body.name == name; });
+  };
+  std::string name = wanted;
+  for (int i = 1; taken(name); ++i) name = fmt::format("{}_{}", wanted, i);
+  return name;
+}
+
 // Each branch is a body of the program of its own.
 Result<void> Lowering::cond(const Node& n) {
   tosa::BodyId branches[2];
   for (size_t i = 0; i < 2; ++i) {
-    Lowering branch(*n.bodies[i], program_, fmt::format("{}_{}", n.name, i == 0 ? "then" : "else"));
+    Lowering branch(*n.bodies[i], program_, body_name(fmt::format("{}_{}", n.name, i == 0 ? "then" : "else")));
     TRY(branch.run());
     branches[i] = branch.body_id();
   }

@@ -33,6 +33,7 @@ class Lowering {
   using Id = tosa::TensorId;
 
   Result<Id> lower_node(const Node& n);
+  std::string body_name(const std::string& wanted) const;
   Result<void> cond(const Node& n);
 
   // -- conv.cpp
