@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""The operator tests of ExecuTorch's Arm backend, which come with its wheel, as a test suite for swoop.
+
+    .venv/bin/python tools/peer_ops.py make FOLDER [--files 1] [--every 1]
+    .venv/bin/python tools/peer_ops.py run FOLDER [--seconds N]
+    .venv/bin/python tools/peer_ops.py table FOLDER [-o docs/operators.md]
+
+`make` runs those tests, but where a test would lower its module for an Ethos-U, the module and its inputs are written as
+a case: FOLDER/KIND/OPERATOR__TEST. KIND is u55 or u85, what the peer puts on that NPU, or impossible, what its tests
+expect to stay off the U55. `run` compiles them with swoop and compares with PyTorch (tools/judge.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import sys
+import textwrap
+import types
+import warnings
+from collections import Counter
+
+from judge import ROOT, correct, read_results, run_cases, whole, write_case, write_section
+
+TARGETS = {"u55": "ethos-u55-128", "u85": "ethos-u85-256", "impossible": "ethos-u55-128"}
+INT16 = ".int16"  # ends the name of a case that the peer quantizes to int16
+
+
+class Harvest:
+    """A pytest plugin: the pipelines of the peer's tests write a case instead of lowering."""
+
+    def __init__(self, folder, every):
+        self.folder, self.every, self.counts, self.item = folder, every, Counter(), None
+
+    def pytest_collection_modifyitems(self, config, items):
+        kept = [item for item in items if re.search("u55|u85", item.name)][:: self.every]
+        for item in kept:  # a test that the peer expects to fail is a test for us
+            item.own_markers = [mark for mark in item.own_markers if mark.name not in ("xfail", "slow", "skip", "flaky")]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+
+    def pytest_runtest_setup(self, item):
+        self.item = item
+
+    def pytest_configure(self, config):
+        from executorch.backends.arm.test.tester import test_pipeline
+
+        def replace(pipeline, kind):
+            made = pipeline.__init__
+
+            def remember(this, *args, **kwargs):
+                this.int16 = bool(kwargs.get("a16w8_quantization"))
+                this.kind = kind(kwargs)
+                made(this, *args, **kwargs)
+
+            pipeline.__init__, pipeline.run = remember, lambda this: self.write(this)
+
+        replace(test_pipeline.EthosU55PipelineINT, lambda _: "u55")
+        replace(test_pipeline.EthosU85PipelineINT, lambda _: "u85")
+        replace(test_pipeline.OpNotSupportedPipeline, lambda kwargs: "impossible" if kwargs.get("u55_subset") else None)
+
+    def write(self, pipeline):
+        if pipeline.kind is None:
+            return
+        operator = pathlib.Path(self.item.fspath).stem.removeprefix("test_")
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"{operator}__{self.item.name}")[:140] + (INT16 if pipeline.int16 else "")
+        case = self.folder / pipeline.kind / name
+        try:
+            inputs = tuple(pipeline.test_data)
+            write_case(pipeline.tester.original_module.eval(), [inputs], [], case, strict=True)
+            self.counts[pipeline.kind] += 1
+        except Exception:  # torch.export raises whatever it likes
+            shutil.rmtree(case, ignore_errors=True)
+            self.counts["not exported"] += 1
+
+
+def make(folder, files, every):
+    """Every Nth test of every Nth file."""
+    import executorch.backends.arm.test.ops as ops
+    import pytest
+
+    sys.modules.setdefault("conftest", types.SimpleNamespace(is_option_enabled=lambda name: False))  # one test asks a file that the wheel leaves out
+    harvest = Harvest(folder, every)
+    tests = sorted(str(path) for folder in ops.__path__ for path in pathlib.Path(folder).glob("test_*.py"))[::files]
+    with open(os.devnull, "w") as nothing:
+        shown, sys.stdout = sys.stdout, nothing
+        pytest.main(["-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", "-W", "ignore", *tests], plugins=[harvest])
+        sys.stdout = shown
+    print(dict(harvest.counts))
+    return harvest.counts
+
+
+def cases_of(folder, kind):
+    return sorted(path.parent for path in (folder / kind).glob("*/calibrate_golden.npz"))
+
+
+def run(folder, seconds):
+    for kind, target in TARGETS.items():
+        cases = cases_of(folder, kind)
+        for flags, part in (([], [c for c in cases if not c.name.endswith(INT16)]), (["--precision", "int16"], [c for c in cases if c.name.endswith(INT16)])):
+            run_cases(part, target, folder / f"results-{kind}.jsonl", flags, seconds=seconds)
+
+
+def table(folder):
+    meaning = {"u55": "the peer puts it on the U55", "u85": "the peer puts it on the U85", "impossible": "the peer's tests expect it off the U55"}
+    lines = [
+        "The operator tests of ExecuTorch 1.5.1's Arm backend, each module compiled from float and compared with PyTorch.",
+        "Right means at least 20 dB, or 90 % equal elements, and not far below the forecast. `tools/peer_ops.py` makes this",
+        "table.",
+        "",
+        "| tests | cases | compiled | right | one region | wrong | internal errors |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    notes = []
+    for kind, text in meaning.items():
+        results = read_results(folder / f"results-{kind}.jsonl")
+        if not results:
+            continue
+        values = list(results.values())
+        one, count = sum(map(whole, values)), len(values)
+        compiled = sum(v.regions is not None for v in values)
+        bad = sum(v.kind in ("internal", "hang", "silent") for v in values)
+        wrong = sum(v.kind in ("right", "low") and not correct(v) for v in values)
+        lines.append(f"| {text} | {count} | {compiled} | {sum(map(correct, values))} | {one} ({one / count:.1%}) | {wrong} | {bad} |")
+        split = Counter(case.split("__")[0] for case, verdict in results.items() if not whole(verdict))
+        if split:
+            notes.append(f"Not in one region, {kind}: " + ", ".join(f"`{name}` {n}" for name, n in sorted(split.items())) + ".")
+    return lines + [line for note in notes for line in ("", *textwrap.wrap(note, 118, break_on_hyphens=False))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["make", "run", "table"])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--files", type=int, default=1, help="take every Nth file of tests only")
+    parser.add_argument("--every", type=int, default=1, help="take every Nth test only")
+    parser.add_argument("--seconds", type=float, help="stop after this time; run again to go on")
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs" / "operators.md")
+    o = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    if o.what == "make":
+        make(o.folder, o.files, o.every)
+    elif o.what == "run":
+        run(o.folder, o.seconds)
+    else:
+        write_section(o.output, "The peer's operator tests", table(o.folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
