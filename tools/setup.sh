@@ -3,12 +3,14 @@
 #   tools/setup.sh build   what the build needs: system packages, .venv with the executorch wheel, regor's source (default)
 #   tools/setup.sh test    and what the tests need: googletest, clang for fuzzing, and the peers they compare with:
 #                          PyTorch, executorch with Vela and the TOSA reference model, pytest
+#   tools/setup.sh architectures   and what tools/architectures.py builds networks from: timm, torchvision, transformers
 # SWOOP_CACHE (default ~/.cache/swoop) keeps regor, its source and its library, for all clones.
 set -euo pipefail
 
 readonly EXECUTORCH=1.5.1
 readonly TORCH=2.13.0   # executorch 1.5.1 is built against it
 readonly VELA=5.1.0     # what executorch 1.5.1 pins; cmake/dependencies.cmake names the same
+readonly ARCHITECTURES=(torchvision==0.28.0 timm==1.0.30 transformers==5.22.2)  # torchvision 0.28 is built against torch 2.13
 readonly VELA_SHA256=5f260e3aabfb54f5758311efbdd86f742b5e54aba27caffefcfc3175e301341a
 readonly BUILD_PACKAGES=(cmake ninja-build g++ libsimdjson-dev nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev libleptonica-dev
                          libfmt-dev libeigen3-dev python3-venv ccache)
@@ -72,6 +74,14 @@ peers() {
   fi
 }
 
+architectures() {
+  local package missing=()
+  for package in "${ARCHITECTURES[@]}"; do installed "${package%%==*}" "${package##*==}" || missing+=("$package"); done
+  if (( ${#missing[@]} == 0 )); then say "timm, torchvision and transformers are there"; return; fi
+  say "installing ${missing[*]}"
+  pip_install "torch==$TORCH" "${missing[@]}"
+}
+
 # Unpacked under a temporary name and renamed, so that half a tree is never taken for the source. The build makes the
 # library from it (tools/regor.sh).
 regor_source() (
@@ -95,12 +105,13 @@ what=${1:-build}
 packages=("${BUILD_PACKAGES[@]}")
 case $what in
   build) ;;
-  test) packages+=("${TEST_PACKAGES[@]}") ;;
-  *) fail "unknown word '$what'; use: tools/setup.sh [build|test]" ;;
+  test | architectures) packages+=("${TEST_PACKAGES[@]}") ;;
+  *) fail "unknown word '$what'; use: tools/setup.sh [build|test|architectures]" ;;
 esac
 system_packages "${packages[@]}"
 virtual_environment
 regor_source &  # each waits for a network
 executorch_wheel
 wait $!
-if [[ $what == test ]]; then peers; fi
+if [[ $what != build ]]; then peers; fi
+if [[ $what == architectures ]]; then architectures; fi

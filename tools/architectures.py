@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""Public architectures: timm, torchvision and transformers, built without weights, exported, compiled and compared with PyTorch.
+
+    tools/setup.sh architectures
+    .venv/bin/python tools/architectures.py run CACHE [NAME ...] [--seconds N]
+    .venv/bin/python tools/architectures.py table CACHE [-o docs/architectures.md]
+    .venv/bin/python tools/architectures.py list
+
+Names begin with the package: timm:resnet18, torchvision:alexnet, transformers:bert. `run` writes a JSON line per build to
+CACHE/results.jsonl; what is there is not built again, so it can be stopped at any time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import pathlib
+import shutil
+import sys
+import time
+import warnings
+from collections import Counter
+
+from judge import ROOT, Verdict, judge, whole, write_case
+
+TARGETS = {"ethos-u55-128": 128, "ethos-u85-256": 256}  # multiply-accumulates per cycle
+EXPORT_SECONDS = 400
+COMPILE_SECONDS = 300
+
+TIMM = """resnet18 resnet26d resnet50 seresnet50 ecaresnet26t resnext26ts wide_resnet50_2 res2net50_26w_4s resnest14d cspresnet50 cspdarknet53 darknet53 densenet121 dla34 dpn48b vgg11 vgg11_bn
+mobilenetv1_100 mobilenetv2_050 mobilenetv2_100 mobilenetv3_small_050 mobilenetv3_large_100 mobilenetv4_conv_small mobilenetv4_conv_medium mobilenetv4_hybrid_medium mnasnet_small mnasnet_100 semnasnet_075
+fbnetc_100 fbnetv3_b spnasnet_100 hardcorenas_a lcnet_050 tinynet_a tinynet_e ghostnet_050 ghostnet_100 ghostnetv2_100 mixnet_s mixnet_m tf_mixnet_l
+efficientnet_b0 efficientnet_b0_gn efficientnet_lite0 efficientnet_es efficientnetv2_rw_t tf_efficientnetv2_b0 tf_efficientnet_cc_b0_4e efficientvit_m0 efficientvit_b0 efficientformer_l1 efficientformerv2_s0
+rexnet_100 rexnetr_200 regnetx_002 regnety_002 regnetz_005 regnetz_b16 repvgg_a0 mobileone_s0 fastvit_t8 repghostnet_050 repvit_m0_9 starnet_s1 inception_v3 inception_v4 xception41 nasnetalarge pnasnet5large
+selecsls42 skresnet18 hrnet_w18_small gernet_s nfnet_l0 dm_nfnet_f0 nf_regnet_b0 eca_nfnet_l0 resnetv2_50 resnetv2_50x1_bit edgenext_xx_small convnext_atto convnext_femto_ols convnextv2_atto inception_next_atto
+hgnet_tiny hgnetv2_b0 vovnet39a ese_vovnet19b_dw tresnet_m cs3darknet_s vit_tiny_patch16_224 vit_small_patch16_rope_224 vit_relpos_small_patch16_224 deit_tiny_patch16_224 deit_tiny_distilled_patch16_224
+deit3_small_patch16_224 cait_xxs24_224 xcit_nano_12_p16_224 beit_base_patch16_224 eva02_tiny_patch14_224 vit_small_patch14_dinov2 vit_small_patch16_dinov3 mixer_s16_224 gmlp_ti16_224 resmlp_12_224
+swin_tiny_patch4_window7_224 swinv2_cr_tiny_224 pit_ti_224 tnt_s_patch16_224 visformer_tiny volo_d1_224 coat_lite_tiny coatnet_pico_rw_224 coatnext_nano_rw_224 maxvit_pico_rw_256 levit_128s levit_conv_128s crossvit_tiny_240
+poolformer_s12 poolformerv2_s12 caformer_s18 convformer_s18 mobilevit_xxs mobilevitv2_050 pvt_v2_b0 twins_svt_small convit_tiny nest_tiny focalnet_tiny_srf gcvit_xxtiny davit_tiny mvitv2_tiny tiny_vit_5m_224 hiera_tiny_224
+botnet26t_256 halonet26t lambda_resnet26t bat_resnext26ts convmixer_768_32 sequencer2d_s shvit_s1 swiftformer_xs mambaout_femto rdnet_tiny""".split()
+
+TORCHVISION = """alexnet squeezenet1_0 squeezenet1_1 vgg13 resnet34 resnext50_32x4d googlenet inception_v3 densenet169 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large mnasnet0_5 shufflenet_v2_x0_5
+shufflenet_v2_x1_0 efficientnet_b1 efficientnet_v2_s regnet_y_400mf regnet_x_800mf convnext_tiny vit_b_32 swin_t swin_v2_t maxvit_t fcn_resnet50 deeplabv3_mobilenet_v3_large lraspp_mobilenet_v3_large r3d_18 mc3_18
+r2plus1d_18 s3d swin3d_t mvit_v2_s""".split()
+
+# Small configurations: the kinds of layers are those of the original. Keys that a configuration does not have are ignored.
+TEXT = dict(vocab_size=200, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=128, max_position_embeddings=64, d_model=64, encoder_layers=2, decoder_layers=2,
+            encoder_ffn_dim=128, decoder_ffn_dim=128, encoder_attention_heads=4, decoder_attention_heads=4, n_embd=64, n_layer=2, n_head=4, n_positions=64, dim=64, n_layers=2, n_heads=4, hidden_dim=128, d_ff=128, d_kv=16,
+            num_layers=2, num_heads=4, embedding_size=64, head_dim=16, ffn_dim=128, word_embed_proj_dim=64, attention_types=[[["global", "local"], 1]], rotary_dim=8, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+            use_cache=False, attn_implementation="eager")
+IMAGE = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=64, patch_size=16, embed_dim=32, depths=[1, 1, 1, 1], num_heads=[2, 2, 4, 4], use_cache=False)
+AUDIO = dict(TEXT, conv_dim=(32, 32, 32), conv_kernel=(10, 3, 3), conv_stride=(5, 2, 2), num_feat_extract_layers=3, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, max_source_positions=50, num_mel_bins=20)
+TRANSFORMERS = {
+    **{name: ("text", TEXT) for name in """bert roberta distilbert albert electra mpnet deberta-v2 convbert camembert xlm-roberta squeezebert layoutlm nystromformer fnet mobilebert gpt2 gpt_neo gpt_neox gptj opt bloom llama mistral
+    qwen2 qwen3 gemma phi stablelm olmo falcon""".split()},
+    **{name: ("image", IMAGE) for name in "vit deit beit dinov2 swin convnext convnextv2 segformer mobilevit mobilenet_v1 mobilenet_v2 resnet regnet poolformer levit cvt pvt yolos clip_vision_model siglip_vision_model data2vec-vision".split()},
+    **{name: ("audio", AUDIO) for name in "wav2vec2 hubert wavlm".split()},
+    "whisper-encoder": ("mel", AUDIO),
+}
+NAMES = [*(f"timm:{n}" for n in TIMM), *(f"torchvision:{n}" for n in TORCHVISION), *(f"transformers:{n}" for n in TRANSFORMERS)]
+
+
+# ---- building
+
+
+def smooth_noise(shape, generator):
+    """Neighbours are alike in images and sounds."""
+    import torch
+    from torch.nn import functional as F
+
+    x = F.avg_pool1d(torch.randn(shape, generator=generator).flatten(0, -2)[None], 5, 1, 2).reshape(shape)
+    return x / x.std()
+
+
+def timm_model(name):
+    import timm
+
+    import torch
+
+    errors = []
+    for size, options in [(64, {}), (64, {"img_size": 64}), (96, {}), (128, {"img_size": 128}), (128, {}), (256, {}), (224, {}), (240, {})]:
+        try:
+            module = timm.create_model(name, pretrained=False, num_classes=10, **options).eval()
+            with torch.no_grad():
+                module(torch.zeros(1, 3, size, size))
+            return module, (1, 3, size, size)
+        except Exception as error:  # each family says in its own way that a size does not fit
+            errors.append(f"{size}: {error}")
+    raise ValueError("; ".join(errors)[-300:])
+
+
+def torchvision_model(name):
+    import torchvision
+
+    options = {}
+    if name in ("googlenet", "inception_v3"):
+        options = {"init_weights": True, "aux_logits": False}
+    if name in ("fcn_resnet50", "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large"):
+        options = {"weights_backbone": None}
+    module = torchvision.models.get_model(name, weights=None, **options)
+    if name in ("r3d_18", "mc3_18", "r2plus1d_18", "s3d", "swin3d_t"):
+        return module, (1, 3, 16, 64, 64) if name == "s3d" else (1, 3, 8, 32, 32)
+    if name == "mvit_v2_s":
+        return module, (1, 3, 16, 224, 224)
+    large = 224 if name in ("vit_b_32", "maxvit_t") else 96 if name in ("alexnet", "inception_v3") else 64
+    return module, (1, 3, large, large)
+
+
+def transformers_model(name):
+    """(module, shape, number of ids or 0)"""
+    import torch
+    import transformers
+
+    class First(torch.nn.Module):
+        """The first tensor of what a model returns."""
+
+        def __init__(self, module):
+            super().__init__()
+            self.module = module
+
+        def forward(self, x):
+            return self.module(x, return_dict=False)[0]
+
+    kind, options = TRANSFORMERS[name]
+    config = transformers.AutoConfig.for_model(name.removesuffix("-encoder"), **options)
+    module = transformers.AutoModel.from_config(config, attn_implementation="eager")
+    if name == "whisper-encoder":
+        return First(module.encoder), (1, 20, 100), 0
+    if kind == "text":
+        return First(module), (1, 16), 200
+    return First(module), {"image": (1, 3, 64, 64), "audio": (1, 1600)}[kind], 0
+
+
+def make(name, folder):
+    """Writes the case."""
+    import torch
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    package, rest = name.split(":")
+    ids = 0
+    if package == "transformers":
+        module, shape, ids = transformers_model(rest)
+    else:
+        module, shape = {"timm": timm_model, "torchvision": torchvision_model}[package](rest)
+    generator = torch.Generator().manual_seed(1)
+
+    def draw(batch=1):
+        size = (batch, *shape[1:])
+        return torch.randint(3, ids, size, generator=generator) if ids else smooth_noise(size, generator)
+
+    if any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in module.modules()):
+        module.train()
+        with torch.no_grad():
+            for _ in range(3):
+                module(draw(4))
+    module = module.eval().requires_grad_(False)
+    write_case(module, [(draw(),) for _ in range(4)], [(draw(),) for _ in range(2)], folder)
+
+
+def made(name, folder, sender):
+    try:
+        make(name, folder)
+        sender.send("")
+    except BaseException as error:
+        sender.send(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300])
+
+
+def isolated_make(name, folder):
+    """What went wrong, or an empty string. In a process of its own, because exports take gigabytes and sometimes for ever."""
+    receiver, sender = multiprocessing.get_context("fork").Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=made, args=(name, folder, sender))
+    process.start()
+    sender.close()
+    try:
+        return receiver.recv() if receiver.poll(EXPORT_SECONDS) else f"not exported in {EXPORT_SECONDS} s"
+    except EOFError:
+        return "the export died"
+    finally:
+        process.kill()
+        process.join()
+
+
+# ---- running
+
+
+def results_of(cache):
+    path = cache / "results.jsonl"
+    return {(row["name"], row["target"]): row for row in map(json.loads, path.read_text().splitlines())} if path.exists() else {}
+
+
+def run(names, cache, seconds):
+    cache.mkdir(parents=True, exist_ok=True)
+    known, start = results_of(cache), time.monotonic()
+    with open(cache / "results.jsonl", "a") as file:
+        for name in names:
+            missing = [t for t in TARGETS if (name, t) not in known]
+            if not missing:
+                continue
+            if seconds is not None and time.monotonic() - start > seconds:
+                break
+            folder = cache / name.replace(":", "_")
+            why = isolated_make(name, folder)
+            for target in missing:
+                row = {"name": name, "target": target}
+                if why:
+                    row["not_exported"] = why
+                    print(f"{name}: not exported: {why}", flush=True)
+                else:
+                    verdict = judge(folder, target, timeout=COMPILE_SECONDS)
+                    row.update(verdict.as_dict())
+                    print(f"{name} {target}: {verdict.regions} regions, {verdict.seconds:.1f} s, {verdict.mib or 0:.0f} MiB, {verdict.line()[:300]}", flush=True)
+                print(json.dumps(row), file=file, flush=True)
+            if not why and row["kind"] == "right":
+                shutil.rmtree(folder, ignore_errors=True)  # what went wrong is kept
+
+
+# ---- the page
+
+
+def row_text(row):
+    verdict = Verdict(**{k: v for k, v in row.items() if k not in ("name", "target")})
+    reasons = sorted({f"{r['op']}: {r['reason']}" for r in verdict.reasons})
+    host = "; ".join(reasons[:3]) + (f"; {len(reasons) - 3} more" if len(reasons) > 3 else "")
+    if verdict.regions is None:
+        text = " ".join(verdict.text.split())[-160:].replace("|", "/")
+        return f"| {row['name']} | {row['target'][6:]} | {verdict.kind}: {text} | | | | | |"
+    ideal = verdict.macs / TARGETS[row["target"]] if verdict.macs else None
+    over = f"{verdict.cycles / ideal:.1f}" if ideal and verdict.cycles else "-"
+    db = "equal" if verdict.sqnr == 200 else f"{verdict.sqnr:.1f}" if verdict.sqnr is not None else "-"
+    return (f"| {row['name']} | {row['target'][6:]} | {verdict.regions} | {host[:200].replace('|', '/') or 'none'} | {(verdict.cycles or 0) / 1e3:,.0f} | {over} | {db} | "
+            f"{verdict.seconds:.1f} / {verdict.mib:.0f} |")
+
+
+def table(cache):
+    rows = [r for r in results_of(cache).values() if "not_exported" not in r]
+    verdicts = [Verdict(**{k: v for k, v in r.items() if k not in ("name", "target")}) for r in rows]
+    kinds = Counter(v.kind for v in verdicts)
+    compiled = sum(v.regions is not None for v in verdicts)
+    lines = [
+        "# Public architectures",
+        "",
+        "Networks of timm, torchvision and transformers, built without weights, with random inputs. Batch norms have seen",
+        "three batches. Transformers are small configurations of the same layers. int8, default options. Cycles are regor's",
+        "estimate, and `x ideal` is how many times more that is than the multiply-accumulates alone would take. SQNR is the",
+        "file's against PyTorch's float outputs, on the four calibration samples. Seconds of the processor and peak MiB are",
+        "those of `swoop compile`, check included. `tools/architectures.py` makes this page.",
+        "",
+        f"{len({r['name'] for r in rows})} architectures, {len(rows)} builds: {compiled} compile ({compiled / max(1, len(rows)):.1%}), {sum(map(whole, verdicts))} are in one region "
+        f"({sum(map(whole, verdicts)) / max(1, len(rows)):.1%}),",
+        f"{kinds['low']} are below their forecast, {kinds['internal'] + kinds['hang'] + kinds['silent']} end in internal errors or do not end.",
+        "",
+        "| network | NPU | regions | on the host | k cycles | x ideal | SQNR dB | s / MiB |",
+        "|---|---|--:|---|--:|--:|--:|--:|",
+    ]
+    order = {name: i for i, name in enumerate(NAMES)}
+    return lines + [row_text(r) for r in sorted(rows, key=lambda r: (order.get(r["name"], 0), r["target"]))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["run", "table", "list"])
+    parser.add_argument("cache", type=pathlib.Path, nargs="?")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--seconds", type=float, help="stop after this time; run again to go on")
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs" / "architectures.md")
+    o = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    if o.what == "list":
+        print("\n".join(NAMES))
+        return
+    if o.cache is None:
+        parser.error("name a folder for the results")
+    if o.what == "table":
+        o.output.write_text("\n".join(table(o.cache)) + "\n")
+        return
+    import torch
+
+    # torchvision's own kernels need CUDA's libraries, and without them its import fails on these names.
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import timm  # noqa: F401  once, before the processes are forked
+    import transformers  # noqa: F401
+
+    run(o.names or NAMES, o.cache, o.seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
