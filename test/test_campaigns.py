@@ -1,0 +1,116 @@
+"""Small samples of the campaigns in tools/: random networks, options, PyTorch's operator database and the peer's operator tests. PyTorch's float outputs are the judge.
+
+tools/random_networks.py, tools/options.py, tools/opinfo.py and tools/peer_ops.py run them at full length.
+"""
+
+import os
+import pathlib
+import re
+import sys
+import time
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh test)")
+
+import judge  # noqa: E402
+import opinfo  # noqa: E402
+import options  # noqa: E402
+import peer_ops  # noqa: E402
+import random_networks  # noqa: E402
+import small_models  # noqa: E402
+
+# Found and not yet mended: docs/campaigns.md says more about each.
+OPEN = re.compile("i16 activations need i8 weights|buffer .* starts with|regor refused the graph|differs is .*(TABLE|RESHAPE)|does not fit a rescale|computes other numbers than its type allows|input 1 may be i16")
+SECONDS = float(os.environ.get("SWOOP_RANDOM_SECONDS", 60))
+
+
+def new_finding(verdict):
+    return verdict.kind in judge.FINDINGS and not OPEN.search(verdict.text)
+
+
+def test_random_networks():
+    result = random_networks.campaign(range(1_000_000), SECONDS, reducing=False)
+    print(result.line())
+    assert result.networks >= 3
+    assert [f"{network.text()}{verdict.line()}" for network, verdict in result.found if new_finding(verdict) and verdict.text != "below the forecast"] == []
+
+
+def test_any_two_options_meet_in_a_row():
+    sizes = [5, 3, 2, 2, 4]
+    array = options.covering_array(sizes)
+    met = {(a, row[a], b, row[b]) for row in array for a in range(5) for b in range(a)}
+    assert len(met) == sum(sizes[a] * sizes[b] for a in range(5) for b in range(a))
+    assert len(array) < 40 and len(small_models.MODELS) >= 40
+
+
+def test_options(tmp_path):
+    cases, start = options.Cases(tmp_path), time.monotonic()
+    for number, (name, flags) in enumerate(options.rows()):
+        if number >= 3 and time.monotonic() - start > 20:
+            break
+        verdict = options.tried(cases, name, flags)
+        assert not new_finding(verdict), f"row {number}: {name} {' '.join(flags)}: {verdict.line()}"
+
+
+class Rectified(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x), x.argmax(-1)
+
+
+def judged(folder, golden):
+    """The module above, compared with what `golden` says PyTorch would give."""
+    torch.manual_seed(0)
+    samples = [(torch.randn(1, 8),) for _ in range(4)]
+    judge.write_case(Rectified(), samples, [], folder)
+    inputs = np.load(folder / "calibrate.npz")["x"]
+    np.savez(folder / "calibrate_golden.npz", **golden(inputs))
+    return judge.judge(folder, "ethos-u55-128")
+
+
+def test_the_judge_sees_wrong_numbers(tmp_path):
+    right = judged(tmp_path / "right", lambda x: {"out0": x.clip(0), "out1": x.argmax(-1)})
+    assert right.kind == "right" and right.sqnr > 35 and right.equal == 1
+    wrong = judged(tmp_path / "wrong", lambda x: {"out0": x.clip(0) * 1.2, "out1": x.argmax(-1)})
+    assert wrong.kind == "low" and wrong.sqnr < 20 and "the summary says" in wrong.text
+    other = judged(tmp_path / "other", lambda x: {"out0": x.clip(0), "out1": x.argmin(-1)})
+    assert other.kind == "low" and "integer" in other.text
+
+
+def test_the_reducer_leaves_what_is_needed(monkeypatch):
+    """The finding stands as long as there is a tanh."""
+
+    def verdict_of(network, folder, timeout=60):
+        return judge.Verdict("low" if "torch.tanh" in network.source() else "right")
+
+    monkeypatch.setattr(random_networks, "verdict_of", verdict_of)
+    Step = random_networks.Step
+    steps = (Step("v0", "self.m0({0})", ("x0",), (("m0", "nn.Linear(4, 6)"),)), Step("v1", "torch.tanh({0})", ("v0",)), Step("v2", "{0} + {1}", ("v1", "v0")), Step("v3", "{0}.sum(-1)", ("v2",)))
+    network = random_networks.Network(0, (random_networks.Input("x0", (1, 4), "real", 1e3),), steps, ("v3", "v0"), "ethos-u55-128", (("--strip",),), True)
+    small, _ = random_networks.reduce(network, judge.Verdict("low"))
+    assert [s.text() for s in small.steps] == ["v1 = torch.tanh(in_v0)"] and small.outputs == ("v1",)
+    assert small.flags == () and not small.decompose
+
+
+def test_operator_database(tmp_path):
+    opinfo.make(tmp_path, samples=1, every=25)
+    cases = opinfo.cases_of(tmp_path)
+    results = judge.run_cases(cases, "ethos-u85-256", tmp_path / "results-ethos-u85-256.jsonl")
+    compiled = {name: v for name, v in results.items() if v.regions is not None}
+    assert len(results) >= 10 and len(compiled) >= 0.5 * len(results)
+    assert {name: v.line() for name, v in results.items() if new_finding(v) or (name in compiled and not judge.correct(v))} == {}
+    assert any("ethos-u85-256" in line for line in opinfo.table(tmp_path))
+
+
+def test_peer_operator_tests(tmp_path):
+    pytest.importorskip("executorch.backends.arm.test.ops", reason="the peer executorch is not installed (tools/setup.sh test)")
+    counts = peer_ops.make(tmp_path, files=25, every=10)
+    assert counts["u55"] and counts["u85"], counts
+    peer_ops.run(tmp_path, None)
+    for kind in ("u55", "u85"):
+        results = judge.read_results(tmp_path / f"results-{kind}.jsonl")
+        assert {name: v.line() for name, v in results.items() if not judge.correct(v)} == {}
+        assert sum(map(judge.whole, results.values())) >= 0.8 * len(results)
