@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <random>
 
 #include "driver/pipeline.h"
@@ -14,7 +15,7 @@
 namespace swoop {
 namespace {
 
-const std::string kU55 = "ethos-u55-128", kU85 = "ethos-u85-256";
+const std::string kU55 = "ethos-u55-128", kU65 = "ethos-u65-256", kU85 = "ethos-u85-256";
 
 // Deterministic numbers for constants and inputs.
 class Numbers {
@@ -54,8 +55,12 @@ class Numbers {
 struct Errors {
   double most = 0;  // in steps
   double mean = 0;
-  double sqnr = 0;  // dB, against the reference after its own rounding
+  double sqnr = 0;    // dB, against the reference after its own rounding
+  double beyond = 0;  // what is more than a step, over the result or 1 where that is smaller
 };
+
+// The code of element i of an input.
+using Codes = std::function<int64_t(const Type& type, size_t input, int64_t i)>;
 
 tosa::DType tosa_type(DType dtype) { return dtype == DType::I16 ? tosa::DType::I16 : tosa::DType::I8; }
 
@@ -65,9 +70,9 @@ double code_at(Bytes data, DType dtype, size_t i) {
   return reinterpret_cast<const int32_t*>(data.data())[i];
 }
 
-Errors run(const std::string& text, const std::string& target_name, double deviation = 40) {
+Errors run(const std::string& text, const std::string& target_name, double deviation = 40, const Codes& given = {}) {
   SCOPED_TRACE(target_name + "\n" + text.substr(0, 2000));
-  Errors errors{1e9, 1e9, -1e9};
+  Errors errors{1e9, 1e9, -1e9, 1e9};
   Result<Graph> reference = parse(text), graph = parse(text);
   if (!reference) ADD_FAILURE() << reference.error().message;
   if (!reference) return errors;
@@ -88,8 +93,12 @@ Errors run(const std::string& text, const std::string& target_name, double devia
   for (ValueId id : reference->inputs()) {
     const Type& type = reference->type(id);
     Tensor tensor = make_tensor(DType::F32, type.shape);
-    for (float& x : tensor.as<float>())
-      x = static_cast<float>(numbers.normal() * deviation * type.scale() * (type.dtype == DType::I16 ? 256 : 1));
+    int64_t at = 0;
+    for (float& x : tensor.as<float>()) {
+      double normal = numbers.normal() * deviation * (type.dtype == DType::I16 ? 256 : 1);
+      double code = given ? static_cast<double>(given(type, floats.size(), at++) - type.zero_point()) : normal;
+      x = static_cast<float>(code * type.scale());
+    }
     Buffer codes = *quantize(tensor, type);
     floats.push_back(dequantize(codes, type));
     for (size_t i = 0; i < arguments.size(); ++i)
@@ -109,6 +118,8 @@ Errors run(const std::string& text, const std::string& target_name, double devia
     double error = std::fabs(y - static_cast<double>(w[i]));
     errors.most = std::max(errors.most, error / type.scale());
     errors.mean += error / type.scale() / static_cast<double>(w.size());
+    double size = std::max(std::fabs(static_cast<double>(w[i])), std::min(1.0, 30000 * type.scale()));
+    errors.beyond = std::max(errors.beyond, (error - 1.01 * type.scale()) / size);
     signal += static_cast<double>(w[i]) * static_cast<double>(w[i]);
     noise += error * error;
   }
@@ -177,6 +188,16 @@ TEST(Numerics, conv_with_uneven_windows) {
     expect_exact(conv_text({5, 6, 1, 70, 1, 5, 1, 1, 0, 2 * dilation, 1, dilation, 1}));
     expect_exact(conv_text({5, 6, 1, 71, 1, 3, 1, 1, 0, 0, 1, dilation, 1}));
   }
+}
+
+TEST(Numerics, conv_with_dilation_beyond_the_plane) {
+  for (int64_t dilation : {6, 11, 12, 24}) {
+    expect_exact(conv_text({5, 24, 9, 8, 3, 3, 1, 1, dilation, dilation, dilation, dilation, 1}));
+    expect_exact(conv_text({5, 24, 30, 26, 3, 3, 1, 1, dilation, dilation, dilation, dilation, 1}));
+    expect_exact(conv_text({6, 6, 9, 8, 3, 3, 1, 1, dilation, dilation, dilation, dilation, 6}));
+  }
+  expect_exact(conv_text({5, 24, 60, 52, 3, 3, 2, 2, 9, 9, 12, 12, 1}));
+  expect_exact(conv_text({208, 208, 3, 4, 3, 3, 1, 1, 1, 1, 1, 1, 104}));  // and many groups
 }
 
 TEST(Numerics, conv_with_groups_and_batches) {
@@ -308,6 +329,116 @@ TEST(Numerics, attention_with_and_without_masks) {
         EXPECT_LE(errors.most, 3.01) << text;
         EXPECT_LE(errors.mean, 0.15) << text;  // in peers' forms a causal mask costs 13 dB; here nothing
       }
+}
+
+// -- values of any size
+
+// Numbers of every magnitude that the type holds, of both signs; never zero.
+int64_t any_size(const Type& type, size_t input, int64_t i) {
+  int64_t most = dtype_max(type.dtype) - std::max<int64_t>(type.zero_point(), 0);
+  uint64_t hash = (static_cast<uint64_t>(i) * 2 + input + 1) * 0x9e3779b97f4a7c15u;
+  double share = static_cast<double>(hash >> 11) * 0x1p-53;
+  auto size = static_cast<int64_t>(std::exp(share * std::log(static_cast<double>(most))));
+  return type.zero_point() + (hash & 1 ? -1 : 1) * std::clamp<int64_t>(size, 1, most);
+}
+
+TEST(Numerics, quotients_of_any_size) {
+  for (const char* a : {"i8", "i16"})
+    for (const char* b : {"i8", "i16"})
+      for (const char* out : {"i8", "i16"})
+        for (double scale : {1e-4, 0.003, 0.2, 30.0})
+          for (const std::string& target : {kU55, kU65, kU85}) {
+            bool narrow = a[1] == '8' && b[1] == '8' && out[1] == '8';
+            std::string text = fmt::format(
+                "graph \"main\" (%a : {}[4096] q(0.01, 0), %b : {}[4096] q(0.003, 0))\n%y = div %a, %b : {}[4096] "
+                "q({}, "
+                "0)\nreturn %y\n",
+                a, b, out, scale);
+            EXPECT_LE(run(text, target, 0, any_size).beyond, narrow ? 4.5e-3 : 1.2e-4) << target << "\n" << text;
+          }
+}
+
+TEST(Numerics, roots_and_logarithms_of_any_size) {
+  auto every_positive = [](const Type&, size_t, int64_t i) { return i + 1; };
+  for (const char* fn : {"reciprocal", "rsqrt", "sqrt", "log", "log2", "log10"})
+    for (double least : {1.0, 40.0, 3000.0})  // codes; below, the result is clipped
+      for (const char* out : {"i8", "i16"})
+        for (const std::string& target : {kU55, kU85}) {
+          double step = 0.002;
+          auto of = [&](double x) {
+            return std::fabs(static_cast<double>(unary_function(fn)->of(static_cast<float>(x), 0, 0)));
+          };
+          double most = std::max(of(least * step), std::string_view(fn) == "sqrt" ? of(32767 * step / least) : 0.0);
+          std::string text = fmt::format(
+              "graph \"main\" (%x : i16[32767] q({}, 0))\n%y = unary %x fn=\"{}\" : {}[32767] q({}, 0)\nreturn %y\n",
+              step, fn, out, most / (out[1] == '8' ? 127 : 32767));
+          Errors errors = run(text, target, 0, every_positive);
+          EXPECT_LE(errors.beyond, 1.2e-4) << target << "\n" << text;
+        }
+}
+
+TEST(Numerics, norms_of_16_bits_with_any_deviation) {
+  for (double deviation : {0.2, 1.0, 10.0, 30.0})  // times 256 codes
+    for (bool measured : {true, false}) {
+      if (!measured && deviation < 1) continue;  // less than a hundredth of all codes
+      double variance = std::pow(deviation * 256 * 0.0002, 2);
+      std::string inner = measured ? fmt::format("inner=d[{}, {}] ", variance / 2, variance * 2) : "";
+      for (const std::string& target : {kU55, kU85})
+        for (const char* norm :
+             {"i16[3,5,200] q(0.0002, 0))\n%y = layer_norm %x, _, _ axis=2 {}eps=1e-9 : i16[3,5,200]",
+              "i16[1,8,9,10] q(0.0002, 0))\n%y = group_norm %x, _, _ groups=2 {}eps=1e-9 : "
+              "i16[1,8,9,10]",
+              "i16[3,5,200] q(0.0002, 0))\n%y = rms_norm %x, _ axis=2 {}eps=1e-9 : i16[3,5,200]"}) {
+          std::string text = fmt::format(fmt::runtime(norm), inner);
+          bool root_mean_square = text.find("rms") != std::string::npos;
+          if (root_mean_square && deviation < 1) continue;  // its squares are of all codes
+          EXPECT_GE(run("graph \"main\" (%x : " + text + " q(0.0003, 0)\nreturn %y\n", target, deviation).sqnr, 66)
+              << deviation << text;
+        }
+    }
+}
+
+// -- no sum and no rescale leaves its type, whatever the input
+
+TEST(Numerics, extreme_codes_of_every_input) {
+  std::vector<std::string> graphs;
+  for (const char* t : {"i8", "i16"}) {
+    for (const char* inner : {"", "inner=d[1e-9, 1e-7] ", "inner=d[0.001, 1.0] "}) {
+      graphs.push_back(
+          fmt::format("(%x : {0}[2,96] q(0.05, 0))\n%y = layer_norm %x, _, _ axis=1 eps=1e-6 {1}: {0}[2,96] "
+                      "q(0.03, 0)",
+                      t, inner));
+      graphs.push_back(
+          fmt::format("(%x : {0}[1,64,32,32] q(0.3, 0))\n%y = group_norm %x, _, _ groups=1 eps=1e-6 {1}: "
+                      "{0}[1,64,32,32] q(0.03, 0)",
+                      t, inner));
+    }
+    for (const char* line :
+         {"(%x : {0}[2,70000] q(0.05, 0))\n%y = sum %x axes=[1] keepdim=true : {0}[2,1] q(3.0, 0)",
+          "(%x : {0}[2,70000] q(0.05, 0))\n%y = mean %x axes=[1] keepdim=true : {0}[2,1] q(0.001, 0)",
+          "(%x : {0}[2,50] q(0.05, 0))\n%y = var %x axes=[1] keepdim=true correction=1.0 : {0}[2,1] q(1e-9, 0)",
+          "(%x : {0}[2,50] q(0.05, 0))\n%y = softmax %x axis=1 : {0}[2,50] q(0.00003, 0)",
+          "(%x : {0}[2,50] q(0.05, 0))\n%y = mul %x, %x : {0}[2,50] q(1e-12, 0)",
+          "(%x : {0}[2,50] q(1e9, 0), %z : {0}[2,50] q(1e-9, 0))\n%y = add %x, %z : {0}[2,50] q(1e-3, 0)",
+          "(%x : {0}[2,50] q(1e9, 0), %z : {0}[2,50] q(1e-9, 0))\n%y = maximum %x, %z : {0}[2,50] q(1e-9, 0)",
+          "(%x : {0}[2,50] q(1e9, 0), %z : {0}[2,50] q(1e-9, 0))\n%y = div %x, %z : {0}[2,50] q(1, 0)",
+          "(%x : {0}[2,50] q(1e-9, 0), %z : {0}[2,50] q(1e9, 0))\n%y = div %x, %z : {0}[2,50] q(1, 0)",
+          "(%x : {0}[2,50] q(0.05, 0))\n%y = unary %x fn=\"rsqrt\" : {0}[2,50] q(1e-9, 0)",
+          "(%x : {0}[2,50] q(0.05, 0))\n%y = unary %x fn=\"log\" : {0}[2,50] q(1e-9, 0)"})
+      graphs.push_back(fmt::format(fmt::runtime(line), t));
+  }
+  graphs.push_back(
+      "(%x : i8[1,600,2,2] q(0.05, 0))\n%w = const i8[3,600,1,1] q(0.01, 0) = fill 127\n%y = conv %x, %w, _ "
+      "stride=[1,1] padding=[0,0,0,0] dilation=[1,1] groups=1 : i8[1,3,2,2] q(1e-9, 0)");
+  std::vector<Codes> extremes = {
+      [](const Type& type, size_t, int64_t) { return type.quant->qmin; },
+      [](const Type& type, size_t, int64_t) { return type.quant->qmax; },
+      [](const Type& type, size_t, int64_t i) { return i % 2 ? type.quant->qmin : type.quant->qmax; },
+      [](const Type&, size_t input, int64_t) { return input == 0 ? 1 : 0; },
+  };
+  for (const std::string& graph : graphs)
+    for (const std::string& target : {kU55, kU85})
+      for (const Codes& codes : extremes) run("graph \"main\" " + graph + "\nreturn %y\n", target, 0, codes);
 }
 
 // -- pools, padding, resizing, arithmetic

@@ -38,9 +38,8 @@ ValueId weighted_mean(Rewriter& rw, ValueId x, ValueId v, Type out, const Attrs&
   Type below = quantized(DType::I8, shape, step, 127);
   ValueId max = max_of_rows(rw, x);
   ValueId e = unary(rw, "exp", rw.make(Op::Sub, {x, max}, {}, below), quantized(DType::I8, shape, 1.0 / 255, -128));
-  auto length = static_cast<double>(shape.back());
   ValueId sum = reduce(rw, Op::Sum, e, {rw.type(x).rank() - 1}, i32_type({}, 1.0 / 255));
-  ValueId share = wide_function(rw, "reciprocal", sum, 1.0, std::max(2.0, length), i16_type({}, 1.0 / 32767));
+  ValueId share = unary(rw, "reciprocal", sum, i16_type(rw.type(sum).shape, 1.0 / 32767));
   ValueId total = rw.make(Op::MatMul, {e, v}, {}, i32_type(out.shape, rw.type(v).scale() / 255));
   return reshape(rw, rw.make(Op::Mul, {total, share}, attrs, std::move(out)), out_shape);
 }

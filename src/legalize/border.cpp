@@ -5,9 +5,11 @@
 namespace swoop {
 
 // A float input that is only quantized, always the same way, becomes the quantized value itself; a dequantized output
-// likewise.
+// likewise. A buffer keeps its type: it begins with numbers of that type, and what replaces it has it too.
 void use_integer_ports(Graph& graph) {
-  for (ValueId input : graph.inputs()) {
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueId input = graph.inputs()[i];
+    if (graph.input_port(i).role != Port::Role::User) continue;
     const std::vector<Use> uses = graph.value(input).uses;
     auto quantizes_alike = [&](const Use& use) {
       if (use.node == kNone || graph.node(use.node).op != Op::Quantize) return false;

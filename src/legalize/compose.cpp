@@ -88,31 +88,6 @@ ValueId by_halves(Rewriter& rw, Op op, ValueId x, int64_t axis) {
   return x;
 }
 
-ValueId wide_function(Rewriter& rw, std::string_view fn, ValueId x, double low, double high, Type type) {
-  constexpr double kFactor = 16;  // a whole number of table steps, so that each part ends at a sample
-  bool rises = fn == "log";
-  const UnaryFunction* function = unary_function(fn);
-  auto value = [&](double at) { return static_cast<double>(function->of(static_cast<float>(at), 0, 0)); };
-  Shape shape = rw.type(x).shape;
-  type.shape = shape;
-  low = std::max(low, high / 1e9);
-  ValueId result = kNone;
-  for (double top = high;; top /= kFactor) {
-    bool last = top / kFactor <= low;
-    double end = value(last ? low : top / kFactor);
-    ValueId part = rw.make(Op::Quantize, {x}, {}, i16_type(shape, top / 32768));
-    part = unary(rw, fn, part, type, rises ? Attrs{{Key::ActMin, end}} : Attrs{{Key::ActMin, 0.0}, {Key::ActMax, end}});
-    if (result == kNone) {
-      result = part;
-    } else {  // the part's own share: zero where x is above its top
-      auto at_top = static_cast<int64_t>(std::nearbyint(value(top) / type.scale()));
-      part = rw.make(Op::Sub, {part, scalar(rw, DType::I16, type.rank(), at_top, type.scale())}, {}, type);
-      result = rw.make(Op::Add, {result, part}, {}, type);
-    }
-    if (last) return result;
-  }
-}
-
 ValueId scale_channels(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset, Type type,
                        Attrs extra) {
   auto channels = static_cast<int64_t>(gain.size());

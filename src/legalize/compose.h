@@ -30,12 +30,6 @@ ValueId max_of_rows(Rewriter& rw, ValueId x);
 // The same for any axis, and for MINIMUM.
 ValueId by_halves(Rewriter& rw, Op op, ValueId x, int64_t axis);
 
-// fn(x) of a positive i32 value with a large range, as i16 in `type`: rsqrt, reciprocal, log. One 16-bit table has 256
-// steps above zero, too few near zero. So each table covers a factor of 16: above its range the argument saturates,
-// below it the answer does, and the shares of the tables add up. Meant for one value per row, where it costs nothing.
-// Relative error (log: error) below 1e-3 for arguments in [low, high]; outside, the answer is that at the end.
-ValueId wide_function(Rewriter& rw, std::string_view fn, ValueId x, double low, double high, Type type);
-
 // y[c] = gain[c] * x[c] + offset[c] along the last dim, as a depthwise 1x1 convolution: constant vectors belong in
 // weights and bias (measured on U55: 0.5 to 0.8 cycles per element against 8 for a constant operand of MUL or ADD). x
 // is [1,H,W,C].

@@ -14,6 +14,106 @@ bool plain_conv(Rewriter& rw, const Node& n) {
          rw.type(n.outputs[0]).quantized();
 }
 
+// Which of a kernel's elements along one axis ever meet data: the others meet padding alone.
+struct Taps {
+  int64_t first, last;
+
+  Taps(int64_t size, int64_t kernel, int64_t dilation, int64_t stride, int64_t before, int64_t out)
+      : first(0), last(kernel - 1) {
+    auto meets = [&](int64_t tap) {
+      int64_t begin = tap * dilation - before, end = begin + (out - 1) * stride;
+      for (int64_t at = begin; at <= end; at += stride)
+        if (at >= 0 && at < size) return true;
+      return false;
+    };
+    while (first < last && !meets(first)) ++first;
+    while (last > first && !meets(last)) --last;
+  }
+};
+
+// conv with padding so wide that outer elements of the kernel never meet data  ->  without them. A 3x3 kernel with
+// dilation 24 and as much padding is 1x1 on 8 x 8.
+bool drop_idle_taps(Rewriter& rw, const Node& n) {
+  if (!plain_conv(rw, n)) return false;
+  const Ints &dilation = n.ints(Key::Dilation), &stride = n.ints(Key::Stride);
+  const Shape in = rw.type(n.inputs[0]).shape, out = rw.type(n.outputs[0]).shape;
+  const Shape w = rw.type(n.inputs[1]).shape;
+  Ints padding = n.ints(Key::Padding);
+  Taps tall(in[2], w[2], dilation[0], stride[0], padding[0], out[2]);
+  Taps wide(in[3], w[3], dilation[1], stride[1], padding[2], out[3]);
+  int64_t height = tall.last - tall.first + 1, width = wide.last - wide.first + 1;
+  if (height == w[2] && width == w[3]) return false;
+  std::optional<Kernel> kernel = kernel_of(rw, n);
+  if (!kernel) return false;
+  Kernel rest(kernel->outputs, height, width, kernel->inputs, kernel->type);
+  for (int64_t o = 0; o < kernel->outputs; ++o)
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x)
+        for (int64_t i = 0; i < kernel->inputs; ++i)
+          rest.at(o, y, x, i) = kernel->at(o, y + tall.first, x + wide.first, i);
+  std::vector<ValueId> inputs = n.inputs;
+  const Taps* taps[2] = {&tall, &wide};
+  for (size_t i = 0; i < 2; ++i) {
+    auto axis = static_cast<int64_t>(2 + i);
+    int64_t before = padding[2 * i] - taps[i]->first * dilation[i];
+    int64_t reach = (taps[i]->last - taps[i]->first) * dilation[i] + 1 + (out[2 + i] - 1) * stride[i];
+    if (before < 0) inputs[0] = slice(rw, inputs[0], axis, -before, in[2 + i]);
+    padding[2 * i] = std::max<int64_t>(before, 0);
+    int64_t after = reach - padding[2 * i] - rw.type(inputs[0]).shape[2 + i];
+    if (after < 0) inputs[0] = slice(rw, inputs[0], axis, 0, rw.type(inputs[0]).shape[2 + i] + after);
+    padding[2 * i + 1] = std::max<int64_t>(after, 0);
+  }
+  inputs[1] = weights_first(rw, rest, rw.value(n.inputs[1]).name);
+  Attrs attrs = n.attrs;
+  attrs.set(Key::Padding, padding);
+  rw.replace(n, rw.make(Op::Conv, inputs, attrs, rw.type(n.outputs[0])));
+  return true;
+}
+
+// What stuff-dilation would make of one axis of a kernel.
+int64_t stuffed_size(int64_t size, int64_t dilation, int64_t most) {
+  if (size == 1 || dilation <= most) return size;
+  return (size - 1) * (dilation % 2 == 0 ? dilation / 2 : dilation) + 1;
+}
+
+// conv with a large dilation  ->  the pixels that each element of the kernel meets, side by side as channels, then a
+// 1x1 conv. Kernel 3x3, 64 -> 64 channels on 32 x 32: stuffed with zeros it costs more from dilation 6 on.
+bool gather_taps(Rewriter& rw, const Node& n) {
+  if (!plain_conv(rw, n) || n.integer(Key::Groups) != 1) return false;
+  const Ints dilation = n.ints(Key::Dilation), stride = n.ints(Key::Stride), padding = n.ints(Key::Padding);
+  const NpuFacts& facts = facts_of(rw);
+  if (std::max(dilation[0], dilation[1]) <= facts.max_dilation) return false;
+  std::optional<Kernel> kernel = kernel_of(rw, n);
+  if (!kernel) return false;
+  int64_t taps = kernel->height * kernel->width;
+  int64_t stuffed = stuffed_size(kernel->height, dilation[0], facts.max_dilation) *
+                    stuffed_size(kernel->width, dilation[1], facts.max_dilation);
+  // A copied element takes about two cycles, a product about 1/128.
+  constexpr int64_t kProductsPerCopy = 256;
+  if ((stuffed - taps) * kernel->outputs < taps * kProductsPerCopy) return false;
+  const Type out = rw.type(n.outputs[0]);
+  ValueId x = pad_axis(rw, to_last(rw, n.inputs[0]), 1, padding[0], padding[1]);
+  x = pad_axis(rw, x, 2, padding[2], padding[3]);
+  auto steps = [&](ValueId from, int64_t axis, int64_t tap) {
+    auto i = static_cast<size_t>(axis - 1);
+    int64_t start = tap * dilation[i];
+    return rw.make(Op::Slice, {from},
+                   {{Key::Axis, axis},
+                    {Key::Start, start},
+                    {Key::End, start + (out.shape[2 + i] - 1) * stride[i] + 1},
+                    {Key::Step, stride[i]}});
+  };
+  std::vector<ValueId> parts;
+  for (int64_t i = 0; i < kernel->height; ++i)
+    for (int64_t j = 0; j < kernel->width; ++j) parts.push_back(steps(steps(x, 1, i), 2, j));
+  x = concat(rw, std::move(parts), 3);
+  Kernel flat(kernel->outputs, 1, 1, taps * kernel->inputs, kernel->type);  // in the same order
+  flat.codes = kernel->codes;
+  ValueId y = conv_last(rw, x, weights(rw, flat, rw.value(n.inputs[1]).name), n.inputs[2], {}, out, &n);
+  rw.replace(n, to_first(rw, y));
+  return true;
+}
+
 // conv with dilation > 2  ->  zeros between the kernel's elements, dilation 2 or 1. Kernel 3x3, dilation 4, 64
 // channels: 69 -> 12.6.
 bool stuff_dilation(Rewriter& rw, const Node& n) {
@@ -204,11 +304,10 @@ bool densify_depthwise(Rewriter& rw, const Node& n) {
 
 std::span<const Rule> convolution_rules() {
   static const Rule kRules[] = {
-      {"fold-dilated-time", {Op::Conv}, fold_dilated_time},
-      {"stuff-dilation", {Op::Conv}, stuff_dilation},
-      {"fold-stride", {Op::Conv}, fold_stride},
-      {"step-depthwise", {Op::Conv}, step_depthwise},
-      {"densify-depthwise", {Op::Conv}, densify_depthwise},
+      {"drop-idle-taps", {Op::Conv}, drop_idle_taps}, {"fold-dilated-time", {Op::Conv}, fold_dilated_time},
+      {"gather-taps", {Op::Conv}, gather_taps},  // before stuff-dilation, which takes every dilation
+      {"stuff-dilation", {Op::Conv}, stuff_dilation}, {"fold-stride", {Op::Conv}, fold_stride},
+      {"step-depthwise", {Op::Conv}, step_depthwise}, {"densify-depthwise", {Op::Conv}, densify_depthwise},
   };
   return kRules;
 }

@@ -20,6 +20,19 @@ ValueId below_max(Rewriter& rw, ValueId x) {
   return rw.make(Op::Sub, {x, max_of_rows(rw, x)}, {}, i16_type(rw.type(x).shape, scale));
 }
 
+// exp(x - max x) of each row as 16 bits, up to a factor. Of 16-bit x all 512 steps of the table are used: half of what
+// exp() tells from nothing is added first, and that is the factor.
+ValueId exp_below_max(Rewriter& rw, ValueId x) {
+  const Type type = rw.type(x);
+  if (type.dtype == DType::I8) return unary(rw, "exp", below_max(rw, x), i16_type(type.shape, 1.0 / 32767));
+  double step = std::min(type.scale(), kNothing / 65534), half = 32767 * step;
+  ValueId max = max_of_rows(rw, x);
+  ValueId shift = scalar(rw, DType::I32, type.rank(), 1, half);
+  ValueId middle = rw.make(Op::Sub, {max, shift}, {}, i32_type(rw.type(max).shape, step));
+  ValueId above = rw.make(Op::Sub, {x, middle}, {}, i16_type(type.shape, step));
+  return unary(rw, "exp", above, i16_type(type.shape, std::exp(half) / 32767));
+}
+
 // softmax(x) along another axis than the last  ->  transpose, softmax along the last, transpose back
 bool softmax_along_last(Rewriter& rw, const Node& n) {
   const Type out = rw.type(n.outputs[0]);
@@ -37,19 +50,23 @@ bool softmax_along_last(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// softmax(x)  ->  e = exp(x - max x); e * (1 / sum e)
+// softmax(x)  ->  e = exp(x - max x); e * (1 / sum e), or e / sum e where 16 bits are involved
 bool expand_softmax(Rewriter& rw, const Node& n) {
   const Type& type = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
   if (!computes_on_codes(rw, n) || n.integer(Key::Axis) != type.rank() - 1) return false;
   if (reader_as_weights(rw, n)) return false;  // fuse-softmax-into-matmul's
   auto length = static_cast<double>(type.shape.back());
-  ValueId e = unary(rw, "exp", below_max(rw, n.inputs[0]), i16_type(type.shape, 1.0 / 32767));
-  ValueId sum = reduce(rw, Op::Sum, e, {type.rank() - 1}, i32_type({}, 1.0 / 32767));
+  ValueId e = exp_below_max(rw, n.inputs[0]);
+  ValueId sum = reduce(rw, Op::Sum, e, {type.rank() - 1}, i32_type({}, rw.type(e).scale()));
+  if (type.dtype == DType::I16 || out.dtype == DType::I16) {
+    rw.replace(n, rw.make(Op::Div, {e, sum}, {}, out));
+    return true;
+  }
   // The largest of a row is 1 / sum. Room for 16 times what the result can hold: in a row whose largest is clipped the
   // others are right.
   double most = std::clamp(16 * range_of(out).max, 1.0 / length, 1.0);
-  ValueId share = wide_function(rw, "reciprocal", sum, 1.0 / most, length, i16_type({}, most / 32767));
+  ValueId share = unary(rw, "reciprocal", sum, i16_type(rw.type(sum).shape, most / 32767));
   rw.replace(n, rw.make(Op::Mul, {e, share}, {}, out));
   return true;
 }
@@ -65,7 +82,7 @@ bool expand_log_softmax(Rewriter& rw, const Node& n) {
   ValueId sum = reduce(rw, Op::Sum, e, {type.rank() - 1}, i32_type({}, 1.0 / 32767));
   double scale = rw.type(below).scale();
   while (scale * 32767 < std::log(length)) scale *= 2;
-  ValueId log = wide_function(rw, "log", sum, 1, std::max(2.0, length), i16_type({}, scale));
+  ValueId log = unary(rw, "log", sum, i16_type(rw.type(sum).shape, scale));
   rw.replace(n, rw.make(Op::Sub, {below, log}, {}, out));
   return true;
 }

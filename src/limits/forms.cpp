@@ -21,6 +21,7 @@ bool has_npu_form(Op op, NpuFamily family) {
     case Op::Add:
     case Op::Sub:
     case Op::Mul:
+    case Op::Div:
     case Op::Maximum:
     case Op::Minimum:
     case Op::Sum:
@@ -51,7 +52,6 @@ bool has_npu_form(Op op, NpuFamily family) {
     case Op::AdaptiveAvgPool:
     case Op::AdaptiveMaxPool:
     case Op::Prelu:
-    case Op::Div:
     case Op::Pow:
     case Op::Remainder:
     case Op::Prod:

@@ -90,6 +90,19 @@ std::string no_booleans(const Query& q) {
   return "";
 }
 
+std::string keeps_fractions(const Query& q) {
+  return q.node.op == Op::Div && q.node.has(Key::Mode) ? fmt::format("rounding mode {}", q.node.text(Key::Mode)) : "";
+}
+
+std::string divides_codes(const Query& q) {
+  if (q.node.op != Op::Div) return "";
+  if (!q.out().quantized()) return "a quotient of plain integers";
+  for (size_t i = 0; i < 2; ++i)
+    if (!q.in(i).quantized() || q.in(i).quant->per_channel())
+      return fmt::format("{} has no single scale", q.graph.value(q.node.inputs[i]).name);
+  return "";
+}
+
 std::string stride_fits(const Query& q) {
   if (!info(q.node.op).traits.window) return "";
   for (int64_t stride : q.node.ints(Key::Stride))
@@ -103,6 +116,20 @@ std::string constant_weights(const Query& q) {
     if (q.node.inputs[i] != kNone && !q.graph.value(q.node.inputs[i]).constant)
       return fmt::format("{} is computed", q.graph.value(q.node.inputs[i]).name);
   return "";
+}
+
+std::string plain_computed_weights(const Query& q) {
+  if (!info(q.node.op).traits.weights) return "";
+  auto computed = [&](size_t i) {
+    return i < q.node.inputs.size() && q.node.inputs[i] != kNone && !q.graph.value(q.node.inputs[i]).constant;
+  };
+  if (computed(2)) return fmt::format("{} is computed", q.graph.value(q.node.inputs[2]).name);
+  if (!computed(1)) return "";
+  if (q.node.op != Op::Conv) return "computed weights";
+  if (q.in(0).dtype != DType::I8 || q.in(1).dtype != DType::I8) return "computed weights of 16 bits";
+  int64_t channels = q.node.flag(Key::ChannelsLast) ? q.in(0).shape.back() : q.in(0).shape[1];
+  bool depthwise = q.node.integer(Key::Groups) == channels && channels > 1;
+  return depthwise ? "computed depthwise weights" : "";
 }
 
 std::string padded_pool_fits(const Query& q) {
@@ -236,6 +263,13 @@ const Row kRows[] = {
      {&NpuFacts::max_stride},
      stride_fits,
      "use two layers of smaller stride"},
+    {"all.c8",
+     nullptr,
+     "conv, conv_transpose",
+     "constant bias; computed weights only of 8 bits, in a conv that is not depthwise",
+     {},
+     plain_computed_weights,
+     "keep weights as parameters"},
     {"u55.c3",
      &NpuFacts::computed_weights,
      "conv, conv_transpose",
@@ -278,6 +312,8 @@ const Row kRows[] = {
      {},
      transpose_conv_dilation,
      "use a plain transposed convolution"},
+    {"all.c6", nullptr, "div", "quotients that are not rounded", {}, keeps_fractions, "round on the host"},
+    {"all.c7", nullptr, "div", "quantized operands with one scale each", {}, divides_codes, "quantize both operands"},
     {"u55.c8",
      &NpuFacts::has_resize,
      "resize",

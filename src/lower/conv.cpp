@@ -44,11 +44,12 @@ Buffer reordered(const Value& weight, const Ints& perm) {
   return result;
 }
 
-// 7-bit codes in [-7, 7] are int4 to TOSA.
-tosa::DType weight_dtype(const Type& weight) {
+// 7-bit codes in [-7, 7] are int4 to TOSA, which has none beside 16-bit activations.
+tosa::DType weight_dtype(const Type& weight, const Type& x) {
   bool four_bits =
       weight.dtype == DType::I4 || (weight.dtype == DType::I8 && weight.quant->qmin >= -7 && weight.quant->qmax <= 7);
-  return four_bits ? tosa::DType::I4 : tosa_dtype(weight.dtype);
+  if (!four_bits) return tosa_dtype(weight.dtype);
+  return x.dtype == DType::I8 ? tosa::DType::I4 : tosa::DType::I8;
 }
 
 }  // namespace
@@ -79,10 +80,22 @@ tosa::TensorId Lowering::from_accumulator(const Node& n, Id accumulator, std::sp
     return accumulator;
   tosa::RescaleParameters parameters;
   parameters.scale32 = b.dtype(accumulator) != tosa::DType::I48;
+  std::vector<int64_t> least, most;  // what RESCALE takes
   for (double scale : scales) {
     ScaleCode code = encode_scale(scale / type.scale(), !parameters.scale32);
     parameters.multiplier.push_back(code.multiplier);
     parameters.shift.push_back(code.shift);
+    least.push_back(std::max<int64_t>(-code.limit(), dtype_min(DType::I32)));
+    most.push_back(std::min<int64_t>(code.limit() - 1, dtype_max(DType::I32)));
+  }
+  tosa::CodeRange sums = bounds_.of(accumulator);
+  int64_t lowest = *std::max_element(least.begin(), least.end()), highest = *std::min_element(most.begin(), most.end());
+  bool fits = sums.within(static_cast<double>(lowest), static_cast<double>(highest));
+  if (parameters.scale32 && !fits && highest < dtype_max(DType::I32)) {
+    tosa::Shape shape(b.shape(accumulator).size(), 1);
+    shape.back() = static_cast<int32_t>(least.size());
+    accumulator = b.maximum(accumulator, b.constant(tosa::DType::I32, shape, least));
+    accumulator = b.minimum(accumulator, b.constant(tosa::DType::I32, shape, most));
   }
   parameters.output_zp = static_cast<int32_t>(type.zero_point());
   parameters.to = tosa_dtype(type.dtype);
@@ -93,7 +106,7 @@ Result<tosa::TensorId> Lowering::conv(const Node& n) {
   const Type& x = in(n, 0);
   const Value& weight = graph_.value(n.inputs[1]);
   if (!n.flag(Key::ChannelsLast)) return cannot(n, "its channels are not last");
-  if (!weight.constant || !weight.type.quantized()) return cannot(n, "its weights are not quantized constants");
+  if (!weight.type.quantized()) return cannot(n, "its weights are not quantized");
   if (weight.type.quant->per_channel() && weight.type.quant->axis != 0)
     return cannot(n, "its weights are not quantized along the output channels");
   std::vector<double> scales = accumulator_scales(x, weight.type);
@@ -103,17 +116,20 @@ Result<tosa::TensorId> Lowering::conv(const Node& n) {
   auto w_zp = static_cast<int32_t>(weight.type.quant->zero_point[0]);
   int64_t groups = n.integer(Key::Groups);
   const Shape& w = weight.type.shape;
-  tosa::DType dtype = weight_dtype(weight.type);
+  tosa::DType dtype = weight_dtype(weight.type, x);
 
   tosa::Conv2dAttributes attributes;
   attributes.pad = pad4(n.ints(Key::Padding));
   attributes.stride = pair(n.ints(Key::Stride));
   attributes.dilation = pair(n.ints(Key::Dilation));
   if (groups == 1) {
-    Id weights = b.constant(dtype, tosa_shape(w), Buffer(weight.data.begin(), weight.data.end()), weight.name);
+    Id weights = !weight.constant
+                     ? operand(n.inputs[1])
+                     : b.constant(dtype, tosa_shape(w), Buffer(weight.data.begin(), weight.data.end()), weight.name);
     return from_accumulator(n, b.conv2d(operand(n.inputs[0]), weights, bias, attributes, x_zp, w_zp), scales);
   }
   if (groups != x.shape.back()) return cannot(n, "it has groups that are not depthwise");
+  if (!weight.constant) return cannot(n, "its depthwise weights are computed");
   // [C*M,H,W,1] -> [H,W,C,M]
   Id weights = b.constant(dtype, tosa_shape({w[1], w[2], groups, channels / groups}), reordered(weight, {1, 2, 0, 3}),
                           weight.name);
@@ -133,7 +149,7 @@ Result<tosa::TensorId> Lowering::conv_transpose(const Node& n) {
   tosa::TransposeConv2dAttributes attributes;
   attributes.out_pad = pad4({-padding[0], -padding[1] + extra[0], -padding[2], -padding[3] + extra[1]});
   attributes.stride = pair(n.ints(Key::Stride));
-  Id weights = b.constant(weight_dtype(weight.type), tosa_shape(weight.type.shape),
+  Id weights = b.constant(weight_dtype(weight.type, x), tosa_shape(weight.type.shape),
                           Buffer(weight.data.begin(), weight.data.end()), weight.name);
   Id accumulator =
       b.transpose_conv2d(operand(n.inputs[0]), weights, bias_of(n, scales, weight.type.shape[0]), attributes,

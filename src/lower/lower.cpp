@@ -15,6 +15,7 @@ constexpr tosa::TensorId kMissing = ~tosa::TensorId{0};
 
 ScaleCode encode_scale(double scale, bool scale16) {
   int bits = scale16 ? 15 : 31;
+  scale = std::min(scale, std::ldexp(1.0, bits - 2) - 1);  // TOSA 1.0, RESCALE: 2 <= shift <= 62
   int exponent = 0;
   double fraction = std::frexp(scale, &exponent);
   auto multiplier = static_cast<int64_t>(std::nearbyint(std::ldexp(fraction, bits)));
@@ -23,7 +24,7 @@ ScaleCode encode_scale(double scale, bool scale16) {
     ++exponent;
   }
   int shift = bits - exponent;
-  if (shift > 62) {  // TOSA 1.0, RESCALE: 2 <= shift <= 62
+  if (shift > 62) {
     multiplier >>= std::min(31, shift - 62);
     shift = 62;
   }
@@ -56,7 +57,11 @@ tosa::Shape tosa_shape(const Shape& shape) {
 }
 
 Lowering::Lowering(const Graph& graph, tosa::Program& program, std::string body_name)
-    : graph_(graph), program_(program), b(program, std::move(body_name)), tensors_(graph.value_slots(), kMissing) {}
+    : graph_(graph),
+      program_(program),
+      b(program, std::move(body_name)),
+      bounds_(program, b.body_id()),
+      tensors_(graph.value_slots(), kMissing) {}
 
 Result<void> Lowering::run() {
   for (ValueId input : graph_.inputs()) {
@@ -82,9 +87,11 @@ Result<void> Lowering::run() {
   std::vector<Id> given;
   for (ValueId output : graph_.outputs()) {
     Id id = operand(output);
-    // Each output is a tensor of its own: not an input, not a constant, not another output.
-    bool taken = graph_.producer(output) == nullptr || std::find(given.begin(), given.end(), id) != given.end();
-    if (taken) id = b.identity(id);
+    // Each output is a tensor of its own: not an input (a product that keeps the codes has its operand's), not a
+    // constant, not another output.
+    const tosa::Body& body = program_.bodies[b.body_id()];
+    auto among = [id](const std::vector<Id>& list) { return std::find(list.begin(), list.end(), id) != list.end(); };
+    if (among(body.inputs) || among(given) || body.tensors[id].is_const) id = b.identity(id);
     given.push_back(id);
     b.output(id);
   }
@@ -132,6 +139,7 @@ Result<tosa::TensorId> Lowering::lower_node(const Node& n) {
     case Op::Add:
     case Op::Sub: return add_sub(n);
     case Op::Mul: return mul(n);
+    case Op::Div: return divide(n);
     case Op::Maximum:
     case Op::Minimum: return min_max(n);
     case Op::Compare: return compare(n);
@@ -160,7 +168,6 @@ Result<tosa::TensorId> Lowering::lower_node(const Node& n) {
     case Op::AdaptiveAvgPool:
     case Op::AdaptiveMaxPool:
     case Op::Prelu:
-    case Op::Div:
     case Op::Pow:
     case Op::Remainder:
     case Op::Prod:
@@ -211,6 +218,13 @@ tosa::TensorId Lowering::rescale(Id x, double scale, int64_t from_zp, int64_t to
   if (from_zp == to_zp && b.dtype(x) == to && keeps_codes(scale, to)) return x;
   bool scale16 = b.dtype(x) == tosa::DType::I48;
   ScaleCode code = encode_scale(scale, scale16);
+  tosa::CodeRange codes = bounds_.of(x);
+  auto zero = static_cast<double>(from_zp), limit = static_cast<double>(code.limit());
+  if (!scale16 && limit < 0x1p31 && !codes.within(zero - limit, zero + limit - 1)) {
+    if (b.dtype(x) != tosa::DType::I32) x = rescale(x, 1.0, from_zp, 0, tosa::DType::I32);
+    x = b.minimum(b.maximum(x, number(-code.limit(), x)), number(code.limit() - 1, x));
+    from_zp = 0;
+  }
   tosa::RescaleParameters parameters;
   parameters.multiplier = {code.multiplier};
   parameters.shift = {code.shift};

@@ -9,10 +9,14 @@
 
 namespace swoop {
 
-// multiplier * 2^-shift, as TOSA's RESCALE takes it: 31 significant bits, or 15 with scale16.
+// multiplier * 2^-shift, as TOSA's RESCALE takes it: 31 significant bits, or 15 with scale16. A scale of 2^29 or more
+// is the largest that there is; it sends every code but zero beyond 16 bits, as the true one does.
 struct ScaleCode {
   int32_t multiplier;
   int8_t shift;
+
+  // TOSA 1.0, apply_scale_32: codes are at least -limit and below limit. Beyond it the result has more than 28 bits.
+  int64_t limit() const { return int64_t{1} << (shift - 1); }
 };
 ScaleCode encode_scale(double scale, bool scale16 = false);
 
@@ -58,6 +62,17 @@ class Lowering {
   Result<Id> clamp(const Node& n);
   // -- table.cpp
   Result<Id> unary(const Node& n);
+  Id interpolate(Id x, std::span<const int64_t> entries, std::string_view name);
+  // -- normal.cpp
+  struct Normal {
+    Id mantissa;  // i16
+    Id places;    // i32
+    Id half;      // i32, of an even number of places
+  };
+  Normal normalise(Id x, bool positive, bool even, int64_t least = 1);
+  Result<Id> divide(const Node& n);
+  Id quotient(Id a, double a_scale, const Node& n, size_t divisor);
+  Result<Id> normal_unary(const Node& n);
   // -- reduce.cpp
   Result<Id> sum(const Node& n);
   Result<Id> reduce(const Node& n);
@@ -72,6 +87,10 @@ class Lowering {
   const Type& in(const Node& n, size_t i) const { return graph_.type(n.inputs[i]); }
   const Type& out(const Node& n) const { return graph_.type(n.outputs[0]); }
   Id rescale(Id x, double scale, int64_t from_zp, int64_t to_zp, tosa::DType to);
+  Id shift_left(Id x, Id places) { return b.binary(tosa::Op::LogicalLeftShift, x, places); }
+  Id number(int64_t value, Id like) {
+    return b.scalar(tosa::DType::I32, value, static_cast<int>(b.shape(like).size()));
+  }
   Id widen(const Node& n, size_t i, double scale);     // operand i as i32, zero point removed, times scale
   Id narrow(Id x, double scale, const Node& n);        // i32 with zero point 0 -> the result's type, times scale
   Id activate(Id x, const Node& n);                    // the fused clamp, and the result's own code range
@@ -83,6 +102,7 @@ class Lowering {
   const Graph& graph_;
   tosa::Program& program_;
   tosa::Builder b;
+  tosa::Bounds bounds_;
   std::vector<Id> tensors_;  // by value id
 };
 

@@ -8,6 +8,8 @@ namespace {
 
 std::vector<int32_t> narrow_ints(const Ints& values) { return {values.begin(), values.end()}; }
 
+constexpr size_t kMaxParts = 64;  // TOSA 1.0, level 8K: MAX_TENSOR_LIST_SIZE
+
 // [before, axis, after]
 tosa::Shape around(const Shape& shape, int64_t axis) {
   auto at = shape.begin() + axis;
@@ -59,8 +61,17 @@ Result<tosa::TensorId> Lowering::movement(const Node& n) {
       Id part = operand(n.inputs[i]);
       parts.push_back(many ? b.reshape(part, around(in(n, i).shape, n.integer(Key::Axis))) : part);
     }
-    if (many) return b.reshape(b.concat(parts, 1), tosa_shape(out(n).shape));
-    return b.concat(parts, static_cast<int32_t>(n.integer(Key::Axis)));
+    int32_t axis = many ? 1 : static_cast<int32_t>(n.integer(Key::Axis));
+    while (parts.size() > kMaxParts) {  // neighbours first
+      std::vector<Id> joined;
+      for (size_t i = 0; i < parts.size(); i += kMaxParts) {
+        std::span<const Id> some = std::span(parts).subspan(i, std::min(kMaxParts, parts.size() - i));
+        joined.push_back(some.size() == 1 ? some[0] : b.concat(some, axis));
+      }
+      parts = std::move(joined);
+    }
+    Id whole = b.concat(parts, axis);
+    return many ? b.reshape(whole, tosa_shape(out(n).shape)) : whole;
   }
   if (n.op == Op::Pad) {
     if (n.text(Key::Mode) != "constant") return cannot(n, "its mode is not constant");

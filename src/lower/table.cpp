@@ -30,17 +30,34 @@ class CodeFunction {
     for (size_t i = count; i-- > 0;) {
       int64_t code =
           std::clamp(first + step * static_cast<int64_t>(i), from_.quant->qmin, from_.quant->qmax + (step > 1));
-      float x = (static_cast<float>(code) - static_cast<float>(from_.zero_point())) * static_cast<float>(from_.scale());
-      float y = std::clamp(function_->of(x, alpha_, beta_), min_, max_);
-      entries[i] = std::isnan(y) && defined
-                       ? entries[i + 1]
-                       : quantize_value(y, to_.scale(), to_.zero_point(), to_.quant->qmin, to_.quant->qmax);
+      float y = of(code);
+      entries[i] = std::isnan(y) && defined ? entries[i + 1] : code_of(y);
       defined |= !std::isnan(y);
     }
     return entries;
   }
 
+  // How far the function is from the straight line between two samples of a 16-bit table, at most, in steps of the
+  // result.
+  double bend(std::span<const int64_t> entries) const {
+    double most = 0;
+    for (size_t i = 0; i + 1 < entries.size(); ++i) {
+      float y = of(-32768 + 128 * static_cast<int64_t>(i) + 64);
+      double line = static_cast<double>(entries[i] + entries[i + 1]) / 2;
+      if (!std::isnan(y)) most = std::max(most, std::fabs(line - static_cast<double>(code_of(y))));
+    }
+    return most;
+  }
+
  private:
+  float of(int64_t code) const {
+    float x = (static_cast<float>(code) - static_cast<float>(from_.zero_point())) * static_cast<float>(from_.scale());
+    return std::clamp(function_->of(x, alpha_, beta_), min_, max_);
+  }
+  int64_t code_of(float y) const {
+    return quantize_value(y, to_.scale(), to_.zero_point(), to_.quant->qmin, to_.quant->qmax);
+  }
+
   const Type& from_;
   const Type& to_;
   const UnaryFunction* function_;
@@ -50,7 +67,22 @@ class CodeFunction {
   float max_;
 };
 
+// Above this bend a function with a normal form takes that: half a step is what rounding costs anyway.
+constexpr double kStraight = 2;
+
+bool has_normal_form(std::string_view fn) {
+  for (std::string_view known : {"reciprocal", "rsqrt", "sqrt", "log", "log2", "log10"})
+    if (fn == known) return true;
+  return false;
+}
+
 }  // namespace
+
+// TABLE of 16 bits, rounded back to them: as one op on the cores.
+tosa::TensorId Lowering::interpolate(Id x, std::span<const int64_t> entries, std::string_view name) {
+  Id table = b.table(x, b.constant(tosa::DType::I16, {513}, entries, std::string(name)));
+  return rescale(table, 1.0 / 128, 0, 0, tosa::DType::I16);
+}
 
 Result<tosa::TensorId> Lowering::unary(const Node& n) {
   const Type& from = in(n, 0);
@@ -62,6 +94,7 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
     return b.table(operand(n.inputs[0]),
                    b.constant(tosa::DType::I8, {256}, function.table(-128, 1, 256), fmt::format("{}_table", n.name)));
   }
+  if (from.dtype == DType::I32 && has_normal_form(n.text(Key::Fn))) return normal_unary(n);
   if (from.dtype != DType::I8 && from.dtype != DType::I16)
     return cannot(n, fmt::format("tables map 8 and 16 bits, not {}", name_of(from.dtype)));
   // 8 bits to more: the codes become every 128th of 16 bits, each a sample of the table, so nothing is interpolated.
@@ -84,6 +117,8 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
   CodeFunction function(n, wide, whole);
   if (!function.known()) return cannot(n, "its function is unknown");
   std::vector<int64_t> entries = function.table(-32768, 128, 513);
+  if (from.dtype == DType::I16 && has_normal_form(n.text(Key::Fn)) && function.bend(entries) > kStraight)
+    return normal_unary(n);
   // Neighbours further apart than 16 bits are halved.
   bool steep = false;
   for (size_t i = 1; i < entries.size(); ++i) steep |= std::abs(entries[i] - entries[i - 1]) > 32767;

@@ -67,11 +67,13 @@ Result<void> count_windows(const Node& node, Windows& windows, bool ceil_mode) {
   for (size_t i = 0; i < windows.in.size(); ++i) {
     int64_t padded = windows.in[i] + windows.before[i] + windows.after[i];
     int64_t reach = windows.dilation[i] * (windows.kernel[i] - 1) + 1;
-    if (reach > padded)
+    int64_t stride = windows.stride[i];
+    // Rounded up, a window may reach past the end, as far as one that begins a stride before it.
+    int64_t spare = padded - reach + (ceil_mode ? stride - 1 : 0);
+    if (spare < 0)
       return error("{} has a window of {} in a padded input of {} (kernel {}, dilation {}, input {})", name_of(node.op),
                    reach, padded, to_text(windows.kernel), to_text(windows.dilation), to_text(windows.in));
-    int64_t stride = windows.stride[i];
-    int64_t out = (padded - reach + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+    int64_t out = spare / stride + 1;
     if (ceil_mode && (out - 1) * stride >= windows.in[i] + windows.before[i]) --out;
     windows.out.push_back(out);
   }

@@ -183,4 +183,5 @@ Result<std::vector<TensorData>> run(const Program& program, std::span<const Tens
 
 }  // namespace swoop::tosa
 
+#include "tosa/bounds.h"
 #include "tosa/builder.h"
