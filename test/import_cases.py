@@ -98,6 +98,17 @@ class Cond(nn.Module):
         return torch.cond(x.sum() > 0, lambda v: self.l(v).relu(), lambda v: v.sin() + self.l.bias, (x,))
 
 
+class KnownCond(nn.Module):
+    """A branch that is chosen by a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("limit", torch.tensor([1.0, 2.0]))
+
+    def forward(self, x):
+        return torch.cond(self.limit.sum() > 2, lambda v: v * 2, lambda v: v.sin(), (x,))
+
+
 class WhileLoop(nn.Module):
     def forward(self, x):
         from torch._higher_order_ops.while_loop import while_loop
@@ -524,6 +535,134 @@ def indexing():
     }
 
 
+def decomposed():
+    """Operators that PyTorch has a kernel for and that core operators express: one case per row or way through it."""
+    pairs = (numbers(6, 4), numbers(6, 4, seed=9))
+    classes = torch.tensor([1, 0, 3, 3, 2, -100])
+    signs = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
+    image = numbers(2, 3, 6, 5)
+    volume = numbers(1, 2, 3, 4, 5)
+    index = torch.tensor([[0, 1], [2, 3], [1, 0]])
+    cases = {
+        "diff": (lambda x: (x.diff(), x.diff(n=2, dim=1), (x > 0).diff(dim=2)), (X,)),
+        "diff_ends": (lambda x, y: x.diff(prepend=y, append=y), (M, M[:, :1])),
+        "meshgrid": (lambda a, b: torch.meshgrid(a, b, indexing="ij"), (M[0], M[:, 0])),
+        "meshgrid_xy": (lambda a, b, c: torch.meshgrid(a, b, c, indexing="xy"), (M[0], M[:, 0], M[0, :2])),
+        "cartesian_prod": (lambda a, b: torch.cartesian_prod(a, b), (M[0], M[:, 0])),
+        "broadcast_tensors": (lambda a, b: torch.broadcast_tensors(a, b), (X, M[:, :1, None])),
+        "sum_to_size": (lambda x: x.sum_to_size(3, 1, 5), (X,)),
+        "rot90": (lambda x: tuple(torch.rot90(x, k, (1, 3)) for k in (0, 1, 2, 3)), (X,)),
+        "rot90_default": (lambda x: torch.rot90(x), (X,)),
+        "fliplr": (lambda x: (x.fliplr(), x.flipud()), (X,)),
+        "unfold": (lambda x: (x.unfold(2, 2, 1), x.unfold(-1, 2, 2), x.unfold(1, 3, 1)), (X,)),
+        "unfold_long": (lambda x: (x.unfold(1, 70, 2), x.unfold(1, 10, 100)), (numbers(2, 400),)),
+        "im2col": (lambda x: (F.unfold(x, 3, padding=1), F.unfold(x, (2, 3), dilation=(2, 1), stride=2)), (image,)),
+        "im2col_patches": (lambda x: F.unfold(x, (2, 1), stride=(2, 1)), (image,)),
+        "col2im": (lambda x: F.fold(x, (6, 5), (3, 2), padding=1, stride=(2, 1), dilation=(1, 2)), (numbers(2, 18, 15),)),
+        "max_unpool": (lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, 2, return_indices=True), 2), (numbers(2, 3, 4, 6),)),
+        "max_pool_positions": (lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), (image,)),
+        "max_pool1d_positions": (lambda x: F.max_pool1d(x, 2, 1, dilation=2, return_indices=True), (image[0],)),
+        "max_pool3d_positions": (lambda x: F.max_pool3d(x, 2, 1, return_indices=True), (volume,)),
+        "adaptive_max_pool_positions": (lambda x: F.adaptive_max_pool2d(x, (2, 2), return_indices=True), (numbers(2, 3, 4, 6),)),
+        "weight_norm": (nn.utils.parametrizations.weight_norm(nn.Conv1d(3, 4, 3)), (UNIT,)),
+        "weight_norm_dim": (lambda v, g: torch._weight_norm(v, g, 1), (X, POSITIVE[:1, :, :1, :1])),
+        "spectral_norm": (nn.utils.parametrizations.spectral_norm(nn.Linear(5, 7)), (X,)),
+        "weight_standardization": (lambda x: F.batch_norm(x, None, None, training=True, eps=1e-6), (numbers(1, 6, 9),)),
+        "batch_statistics": (lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), (X, M[0, :3], M[1, :3])),
+        "one_hot": (lambda x: F.one_hot(x, 7), (integers(2, 3),)),
+        "take": (lambda x, i: torch.take(x, i), (X, integers(3, 4, high=60))),
+        "take_along_dim": (lambda x, i: torch.take_along_dim(x, i, 1), (M, index)),
+        "take_along_dim_flat": (lambda x, i: torch.take_along_dim(x, i), (M, index)),
+        "tensordot": (lambda x, y: torch.tensordot(x, y, dims=([1, 3], [2, 0])), (X, numbers(5, 2, 3))),
+        "inner": (torch.inner, (X, numbers(6, 5))),
+        "kron": (torch.kron, (M, numbers(2, 3, 2))),
+        "cross": (lambda x, y: torch.linalg.cross(x, y, dim=1), (X, Y)),
+        "vdot": (torch.vdot, (M[0], M[1])),
+        "vecdot": (lambda x, y: torch.linalg.vecdot(x, y, dim=2), (X, Y)),
+        "bilinear": (nn.Bilinear(4, 5, 6), (M, numbers(3, 5))),
+        "multi_dot": (lambda a, b, c: torch.linalg.multi_dot((a, b, c)), (M, numbers(4, 5), numbers(5, 2))),
+        "addbmm": (lambda a, b, c: torch.addbmm(a, b, c, beta=0.5, alpha=2), (numbers(3, 5), UNIT, numbers(2, 4, 5))),
+        "addr": (lambda a, b, c: torch.addr(a, b, c, beta=0.5, alpha=2), (M, M[:, 0], M[0])),
+        "sort": (lambda x: (*torch.sort(x, 1), *torch.sort(x, 2, descending=True)), (X,)),
+        "sort_ties": (lambda x: (*torch.sort(x, dim=1, stable=True), torch.argsort(x, dim=1, descending=True, stable=True)), (INTS,)),
+        "argsort": (lambda x: (torch.argsort(x, 1), torch.msort(x)), (X,)),
+        "median": (lambda x: (*torch.median(x, 2), torch.median(x), *torch.median(x, 3, keepdim=True)), (X,)),
+        "kthvalue": (lambda x: tuple(torch.kthvalue(x, 3, 3)), (X,)),
+        "quantile": (lambda x: torch.quantile(x, torch.tensor([0.25, 0.6]), dim=1), (X,)),
+        "quantile_scalar": (lambda x: (torch.quantile(x, 0.3), torch.quantile(x, 0.3, 2, interpolation="higher")), (X,)),
+        "bucketize": (lambda x: (torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.5])), torch.bucketize(x, torch.tensor([-1.0, 0.0]), right=True)), (X,)),
+        "searchsorted": (lambda s, x: torch.searchsorted(s, x), (torch.sort(M, -1)[0], numbers(3, 6))),
+        "isin": (lambda x: (torch.isin(x, torch.tensor([1, 3, 8])), torch.isin(x, 3, invert=True)), (INTS,)),
+        "cumprod": (lambda x: x.cumprod(2), (X,)),
+        "cummax": (lambda x: (*x.cummax(3), *x.cummin(1)), (X,)),
+        "cummax_ties": (lambda x: (*x.cummax(2), *x.cummin(2)), (INTS,)),
+        "logcumsumexp": (lambda x: x.logcumsumexp(3), (X,)),
+        "logaddexp": (lambda x, y: (torch.logaddexp(x, y), torch.logaddexp2(x, y)), (X, Y)),
+        "nan_to_num": (lambda x: (torch.nan_to_num(x / 0), torch.nan_to_num(x / 0, 1.0, 2.0, -3.0)), (torch.tensor([1.0, 0.0, -2.0]),)),
+        "nansum": (lambda x: (torch.nansum(x / x, 1), torch.nanmean(x / x)), (torch.tensor([[1.0, 0.0], [3.0, 2.0]]),)),
+        "count_nonzero": (lambda x: (torch.count_nonzero(x), torch.count_nonzero(x, 1)), (INTS,)),
+        "fmax": (lambda x, y: (torch.fmax(x, y), torch.fmin(x, y), torch.hypot(x, y)), (X, Y)),
+        "copysign": (lambda x, y: (torch.copysign(x, y), torch.copysign(x, -1.0), torch.heaviside(x, y)), (X, Y)),
+        "isclose": (lambda x, y: (torch.isclose(x, y, 0.5, 0.1), torch.isfinite(x / 0), torch.isposinf(x / 0), torch.isneginf(x / 0)), (X, Y)),
+        "signbit": (lambda x: (torch.signbit(x), torch.sinc(x), torch.isreal(x)), (X,)),
+        "xlogy": (torch.xlogy, (X, POSITIVE)),
+        "linalg_norm": (lambda x: (torch.linalg.norm(x), torch.linalg.norm(x, dim=(1, 2)), torch.linalg.matrix_norm(x)), (X,)),
+        "index_add": (lambda x, y: x.index_add(1, torch.tensor([2, 0, 2]), y, alpha=0.5), (X, Y)),
+        "index_add_input": (lambda x, i, y: x.index_add(0, i, y), (M, torch.tensor([1, 1]), M[:2] + 1)),
+        "index_fill": (lambda x: (x.index_fill(1, torch.tensor([0, -1]), 3.0), x.index_fill(2, torch.tensor([1]), x[0, 0, 0, 0])), (X,)),
+        "index_put_pair": (lambda x, y: x.index_put((torch.tensor([0, 1]), torch.tensor([2, -1])), y), (X, Y[0, :2])),
+        "index_put_add": (lambda x, y: x.index_put((torch.tensor([1, 1]),), y, accumulate=True), (X, Y)),
+        "index_put_mask": (lambda x: x.index_put((x > 0.5,), torch.tensor(7.0)), (X,)),
+        "put": (lambda x, y: x.put(torch.tensor([1, 5]), y), (M, M[0, :2])),
+        "scatter_part": (lambda x, i, s: x.scatter(1, i, s), (M, index, numbers(3, 4, seed=3))),
+        "scatter_add": (lambda x, i, s: x.scatter_add(1, i % 2, s), (M, index, numbers(3, 2))),
+        "scatter_add_part": (lambda x, i, s: x.scatter_add(1, i[:2], s), (M, index, numbers(3, 2))),
+        "scatter_onto": (lambda x, i, s: (x.scatter(1, i, s, reduce="multiply"), x.scatter(1, i, 2.0, reduce="add")), (M, index, numbers(3, 2))),
+        "embedding_bag": (nn.EmbeddingBag(7, 4, mode="mean"), (integers(2, 3),)),
+        "embedding_bag_sum": (nn.EmbeddingBag(7, 4, mode="sum"), (integers(6), torch.tensor([0, 2, 5]))),
+        "embedding_bag_max": (nn.EmbeddingBag(7, 4, mode="max"), (integers(6), torch.tensor([0, 2, 5]))),
+        "diagonal": (lambda x: (x.diagonal(), x.diagonal(1, 2, 3), x.diagonal(-2, 3, 1)), (X,)),
+        "diag": (lambda x: (torch.diag(x), torch.diag(x[0], 1), torch.diag(x[1], -2), torch.diagflat(x), torch.trace(x)), (M,)),
+        "diag_embed": (lambda x: (torch.diag_embed(x), torch.diag_embed(x, -1, 0, 2)), (UNIT,)),
+        "diagonal_scatter": (lambda x, y: (torch.diagonal_scatter(x, y, 1), torch.diagonal_scatter(x, y[:2], -1)), (M, M[:, 0])),
+        "block_diag": (lambda a, b, c: torch.block_diag(a, b, c), (M, M[0], M[0, 0])),
+        "hsplit": (lambda x: (*x.hsplit(3), *x.vsplit(2), *x.dsplit([1])), (X,)),
+        "dstack": (lambda x: (torch.dstack((x, x)), torch.column_stack((x[:, 0], x))), (M,)),
+        "logspace": (lambda x: x + torch.logspace(-1, 1, 5), (X,)),
+        "tril_indices": (lambda x: x[torch.tril_indices(4, 4)[0], torch.tril_indices(4, 4)[1]], (numbers(4, 4),)),
+        "mse_loss": (lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y, reduction="sum"), F.mse_loss(x, y, reduction="none")), (X, Y)),
+        "smooth_l1_loss": (lambda x, y: (F.smooth_l1_loss(x, y, beta=0.7), F.huber_loss(x, y, delta=0.7)), (X, Y)),
+        "soft_margin_loss": (lambda x, y: F.soft_margin_loss(x, y), (pairs[0], signs[:, None])),
+        "binary_cross_entropy": (lambda x, y: F.binary_cross_entropy(x, y), (POSITIVE / 4, POSITIVE.flip(0) / 4)),
+        "bce_with_logits": (lambda x, y: F.binary_cross_entropy_with_logits(x, y, pos_weight=torch.tensor(2.0)), (X, POSITIVE / 4)),
+        "kl_div": (lambda x, y: (F.kl_div(x, y, reduction="sum"), F.kl_div(x, y, log_target=True)), (X, POSITIVE)),
+        "nll_loss": (lambda x, t: (F.nll_loss(x, t), F.nll_loss(x, t, torch.arange(4.0), reduction="none")), (pairs[0], classes)),
+        "cross_entropy": (lambda x, t: (F.cross_entropy(x, t), F.cross_entropy(x, t, torch.arange(4.0), label_smoothing=0.1)), (pairs[0], classes)),
+        "cross_entropy_soft": (lambda x, y: F.cross_entropy(x, y.softmax(1), label_smoothing=0.1), pairs),
+        "cross_entropy_2d": (lambda x, t: F.cross_entropy(x, t, reduction="none"), (X, integers(2, 4, 5, high=3))),
+        "margin_losses": (lambda x, y, s: (F.margin_ranking_loss(x[:, 0], y[:, 0], s, 0.5), F.hinge_embedding_loss(x[:, 0], s), F.cosine_embedding_loss(x, y, s, 0.2)), (*pairs, signs)),
+        "multi_margin_loss": (lambda x, t: (F.multi_margin_loss(x, t), F.multi_margin_loss(x, t, p=2, margin=0.7)), (pairs[0], classes.clamp_min(0))),
+        "triplet_margin_loss": (lambda a, p: F.triplet_margin_loss(a, p, a.flip(0), swap=True), pairs),
+        "poisson_nll_loss": (lambda x, y: (F.poisson_nll_loss(x, y, full=True), F.poisson_nll_loss(y, y, log_input=False)), (X, POSITIVE)),
+        "cdist": (lambda x, y: (torch.cdist(x, y), torch.cdist(x, y, p=1.0)), (UNIT, numbers(2, 5, 4))),
+        "pairwise_distance": (lambda x, y: (F.pairwise_distance(x, y), F.pairwise_distance(x, y, p=1.0, keepdim=True)), pairs),
+        "pdist": (lambda x: (F.pdist(x), torch.dist(x, x + 1, 3.0)), (pairs[0],)),
+        "resize_cubic": (lambda x: (F.interpolate(x, size=(9, 4), mode="bicubic"), F.interpolate(x, scale_factor=1.7, mode="bicubic", align_corners=True)), (image,)),
+        "resize_exact": (lambda x: (F.interpolate(x, size=(4, 7), mode="nearest-exact"), F.interpolate(x, scale_factor=2, mode="nearest-exact")), (image,)),
+        "resize_exact1d": (lambda x: F.interpolate(x, size=4, mode="nearest-exact"), (image[0],)),
+        "resize_volume": (lambda x: (F.interpolate(x, size=(5, 6, 3)), F.interpolate(x, scale_factor=2, mode="trilinear"), F.interpolate(x, size=(2, 5, 7), mode="trilinear", align_corners=True)), (volume,)),
+        "resize_antialias": (lambda x: (F.interpolate(x, size=(3, 8), mode="bicubic", antialias=True), F.interpolate(x, size=(2, 3), mode="bilinear", antialias=True)), (image,)),
+        "resize_area": (lambda x: F.interpolate(x, size=(4, 3), mode="area"), (image,)),
+        "cond_known": (KnownCond(), (M,)),
+    }
+    for how in ("sum", "prod", "mean", "amax", "amin"):
+        for own in (True, False):
+            cases[f"scatter_reduce_{how}_{own}"] = (lambda x, i, s, h=how, o=own: x.scatter_reduce(1, i % 3, s, h, include_self=o), (M, index, numbers(3, 2)))
+    for how in ("prod", "mean", "amax", "amin"):
+        cases[f"index_reduce_{how}"] = (lambda x, y, h=how: x.index_reduce(1, torch.tensor([2, 0, 2]), y, h, include_self=False), (X, Y))
+    return cases
+
+
 def mutations():
     """Cases whose programs change buffers or inputs; results are compared after the writes."""
     return {
@@ -602,7 +741,7 @@ def quantized():
 
 def build():
     cases = {}
-    for group in (elementwise, binary, reductions, movement, networks, indexing, mutations, quantized):
+    for group in (elementwise, binary, reductions, movement, networks, indexing, decomposed, mutations, quantized):
         for name, (fn, inputs) in group().items():
             assert name not in cases, name
             cases[name] = (fn if isinstance(fn, nn.Module) else Fn(fn), inputs)

@@ -93,7 +93,9 @@ class Compile {
     if (!options_.dump.empty()) TRY(make_directory(options_.dump));
 
     progress_.stage("reading the model");
-    TRY_ASSIGN(Graph graph, timed("import", [&] { return read_model(options_.model, options_.sizes); }));
+    TRY_ASSIGN(Graph graph, timed("import", [&] {
+                 return read_model(options_.model, options_.sizes, &result_.summary.warnings);
+               }));
     TRY(dump_graph(graph, 0, "import"));
     pipeline_.following = following_nodes(graph);
     if (options_.stop_after == kImport) return stopped(print(graph, {false, true}));
@@ -334,12 +336,16 @@ void Compile::summarize(const Graph& graph) {
 
 }  // namespace
 
-Result<Graph> read_model(const std::string& path, const OpenSizes& sizes) {
+Result<Graph> read_model(const std::string& path, const OpenSizes& sizes, std::vector<std::string>* warnings) {
   TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
   bool is_text = text_of(file->bytes()).starts_with("graph \"");
-  Result<Graph> graph = is_text ? parse(text_of(file->bytes())) : import_pt2(file, {.sizes = sizes});
+  std::vector<ImportNote> notes;
+  Result<Graph> graph = is_text ? parse(text_of(file->bytes())) : import_pt2(file, {.sizes = sizes}, &notes);
   if (!graph) return error("{}: {}", path, graph.error().message);
   graph->mark_origins();
+  for (const ImportNote& note : notes)
+    if (warnings && note.warning)
+      warnings->push_back(fmt::format("{}{}{}", note.source, note.source.empty() ? "" : ": ", note.message));
   return graph;
 }
 

@@ -17,7 +17,8 @@ struct CompileResult {
 
 // A .pt2, or the text form of a graph with its constants (what `swoop inspect --data` prints). Every value is its own
 // origin.
-Result<Graph> read_model(const std::string& path, const OpenSizes& sizes = {});
+Result<Graph> read_model(const std::string& path, const OpenSizes& sizes = {},
+                         std::vector<std::string>* warnings = nullptr);
 
 Result<CompileResult> compile(const CompileOptions& options);
 

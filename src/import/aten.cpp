@@ -1,5 +1,6 @@
 #include "import/aten.h"
 
+#include <algorithm>
 #include <charconv>
 #include <unordered_map>
 
@@ -12,8 +13,9 @@ namespace {
 
 const std::vector<std::span<const Row>>& families() {
   static const std::vector<std::span<const Row>> list = {
-      conv_rows(), pool_rows(),    unary_rows(),     binary_rows(),  reduce_rows(), move_rows(),  split_rows(),
-      norm_rows(), product_rows(), recurrent_rows(), factory_rows(), index_rows(),  quant_rows(), host_rows()};
+      conv_rows(),    pool_rows(),  resize_rows(),   window_rows(),  unary_rows(),     binary_rows(),  reduce_rows(),
+      move_rows(),    split_rows(), norm_rows(),     product_rows(), recurrent_rows(), factory_rows(), index_rows(),
+      scatter_rows(), sort_rows(),  diagonal_rows(), loss_rows(),    quant_rows(),     host_rows()};
   return list;
 }
 
@@ -45,7 +47,16 @@ ArgValue parse_default(std::string_view text) {
   if (text == "None") return std::monostate{};
   if (text == "True") return true;
   if (text == "False") return false;
-  if (text == "[]") return Ints{};
+  if (text.starts_with('[') && text.ends_with(']')) {  // "[0,1]": without spaces, which part the arguments
+    Ints list;
+    for (std::string_view rest = text.substr(1, text.size() - 2); !rest.empty();) {
+      std::string_view one = rest.substr(0, rest.find(','));
+      CHECK(parse_number(one, integer), "a schema of the ATen table has the default {}", text);
+      list.push_back(integer);
+      rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    }
+    return list;
+  }
   if (parse_number(text, integer)) return integer;
   if (parse_number(text, real)) return real;
   CHECK(text.size() >= 2 && text.front() == '\'' && text.back() == '\'',

@@ -36,6 +36,8 @@ struct Row {
 // The families, each in its own file.
 std::span<const Row> conv_rows();
 std::span<const Row> pool_rows();
+std::span<const Row> resize_rows();
+std::span<const Row> window_rows();
 std::span<const Row> unary_rows();
 std::span<const Row> binary_rows();
 std::span<const Row> reduce_rows();
@@ -46,6 +48,10 @@ std::span<const Row> product_rows();
 std::span<const Row> recurrent_rows();
 std::span<const Row> factory_rows();
 std::span<const Row> index_rows();
+std::span<const Row> scatter_rows();
+std::span<const Row> sort_rows();
+std::span<const Row> diagonal_rows();
+std::span<const Row> loss_rows();
 std::span<const Row> quant_rows();
 std::span<const Row> host_rows();
 

@@ -138,6 +138,64 @@ Results lerp(Call& c) {
   return c.add(start, c.mul(c.operand(2, dtype), c.sub(c.tensor(1), start)));
 }
 
+ValueId is_nan(Call& c, ValueId x) { return c.compare("ne", x, x); }
+
+// The larger (smaller) one, or the one that is a number
+template <Op op>
+Results extreme_number(Call& c) {
+  DType dtype = c.result().dtype;
+  ValueId a = c.operand(0, dtype), b = c.operand(1, dtype);
+  ValueId both = c.make(op, {a, b});
+  if (!is_float(dtype)) return both;
+  return c.where(is_nan(c, a), b, c.where(is_nan(c, b), a, both));
+}
+
+Results hypot(Call& c) {
+  return c.unary("sqrt", c.add(c.unary("square", c.tensor(0)), c.unary("square", c.tensor(1))));
+}
+
+Results logaddexp(Call& c) { return c.log_add_exp(c.tensor(0), c.tensor(1)); }
+
+Results logaddexp2(Call& c) {
+  constexpr double kLogOfTwo = 0.69314718055994530942;
+  return c.scaled(c.log_add_exp(c.scaled(c.tensor(0), kLogOfTwo), c.scaled(c.tensor(1), kLogOfTwo)), 1 / kLogOfTwo);
+}
+
+// |a| with the sign of b. The sign of a zero is not told apart.
+Results copysign(Call& c) {
+  DType dtype = c.result().dtype;
+  ValueId size = c.unary("abs", c.operand(0, dtype)), b = c.operand(1, dtype);
+  return c.where(c.compare("lt", b, c.scalar(0, dtype)), c.unary("neg", size), size);
+}
+
+// 0 below zero, 1 above, else the given values
+Results heaviside(Call& c) {
+  ValueId x = c.tensor(0), zero = c.scalar(0, c.dtype(x));
+  ValueId above = c.cast(c.compare("gt", x, zero), c.dtype(x));
+  return c.where(c.compare("eq", x, zero), c.tensor(1), above);
+}
+
+// |a - b| <= atol + rtol * |b|
+Results isclose(Call& c) {
+  DType dtype = is_float(operand_dtype(c)) ? operand_dtype(c) : DType::F32;
+  ValueId a = c.operand(0, dtype), b = c.operand(1, dtype);
+  ValueId allowed = c.add(c.scaled(c.unary("abs", b), c.real(2)), c.scalar(c.real(3), dtype));
+  auto either = [&](ValueId x, ValueId y) { return c.make(Op::Logical, {x, y}, {{Key::Fn, std::string("or")}}); };
+  ValueId close = either(c.compare("eq", a, b), c.compare("le", c.unary("abs", c.sub(a, b)), allowed));
+  if (!c.flag(4)) return close;
+  return either(close, c.make(Op::Logical, {is_nan(c, a), is_nan(c, b)}, {{Key::Fn, std::string("and")}}));
+}
+
+// Whether each element is among the others
+Results isin(Call& c) {
+  DType dtype = operand_dtype(c);
+  ValueId x = c.operand(0, dtype), others = c.operand(1, dtype);
+  others = c.reshape(others, {element_count(c.shape(others))});
+  ValueId found = c.compare("eq", c.unsqueeze(x, c.rank(x)), others);
+  found = c.reduce(Op::Any, found, {c.rank(found) - 1}, false);
+  return c.flag(3) ? c.make(Op::LogicalNot, {found}) : found;
+}
+
 // self only lends its type and shape; the in-place forms are how exported programs write into buffers.
 Results copy(Call& c) { return c.expand(c.cast(c.tensor(1), c.result().dtype), c.result().shape); }
 Results fill(Call& c) { return c.expand(c.operand(1, c.result().dtype), c.result().shape); }
@@ -155,20 +213,27 @@ constexpr Row kBinaryRows[] = {
     {"aten.sub.Tensor", kAlphaTensor, sub},
     {"aten.sub.Scalar", kAlphaScalar, sub},
     {"aten.subtract.Tensor", kAlphaTensor, sub},
+    {"aten.subtract.Scalar", kAlphaScalar, sub},
     {"aten.rsub.Tensor", kAlphaTensor, rsub},
     {"aten.rsub.Scalar", kAlphaScalar, rsub},
     {"aten.mul.Tensor", kTwo, mul},
     {"aten.mul.Scalar", kTwo, mul},
     {"aten.multiply.Tensor", kTwo, mul},
+    {"aten.multiply.Scalar", kTwo, mul},
     {"aten.div.Tensor", kTwo, div},
     {"aten.div.Scalar", kTwo, div},
     {"aten.div.Tensor_mode", "self, other, *, rounding_mode", div_mode},
     {"aten.div.Scalar_mode", "self, other, *, rounding_mode", div_mode},
     {"aten.divide.Tensor", kTwo, div},
+    {"aten.divide.Scalar", kTwo, div},
+    {"aten.divide.Tensor_mode", "self, other, *, rounding_mode", div_mode},
+    {"aten.divide.Scalar_mode", "self, other, *, rounding_mode", div_mode},
+    {"aten.true_divide.Scalar", kTwo, div},
     {"aten.true_divide.Tensor", kTwo, div},
     {"aten.floor_divide.default", kTwo, floor_divide},
     {"aten.floor_divide.Scalar", kTwo, floor_divide},
     {"aten.remainder.Tensor", kTwo, binary<Op::Remainder>},
+    {"aten.remainder.Scalar_Tensor", kTwo, binary<Op::Remainder>},
     {"aten.fmod.Tensor", kTwo, fmod},
     {"aten.pow.Tensor_Tensor", "self, exponent", binary<Op::Pow>},
     {"aten.pow.Scalar", "self, exponent", binary<Op::Pow>},
@@ -176,6 +241,20 @@ constexpr Row kBinaryRows[] = {
     {"aten.maximum.default", kTwo, binary<Op::Maximum>},
     {"aten.min.other", kTwo, binary<Op::Minimum>},
     {"aten.max.other", kTwo, binary<Op::Maximum>},
+    {"aten.fmax.default", kTwo, extreme_number<Op::Maximum>},
+    {"aten.fmin.default", kTwo, extreme_number<Op::Minimum>},
+    {"aten.hypot.default", kTwo, hypot},
+    {"aten.logaddexp.default", kTwo, logaddexp},
+    {"aten.logaddexp2.default", kTwo, logaddexp2},
+    {"aten.copysign.Tensor", kTwo, copysign},
+    {"aten.copysign.Scalar", kTwo, copysign},
+    {"aten.heaviside.default", "self, values", heaviside},
+    {"aten.isclose.default", "self, other, rtol=1e-05, atol=1e-08, equal_nan=False", isclose},
+    {"aten.isin.Tensor_Tensor", "elements, test_elements, *, assume_unique=False, invert=False", isin},
+    {"aten.isin.Tensor_Scalar", "elements, test_element, *, assume_unique=False, invert=False", isin},
+    {"aten.isin.Scalar_Tensor", "element, test_elements, *, assume_unique=False, invert=False", isin},
+    {"aten.float_power.Tensor_Tensor", "self, exponent", binary<Op::Pow>},
+    {"aten.float_power.Scalar", "self, exponent", binary<Op::Pow>},
     {"aten.eq.Tensor", kTwo, compare, "eq"},
     {"aten.eq.Scalar", kTwo, compare, "eq"},
     {"aten.ne.Tensor", kTwo, compare, "ne"},
@@ -188,6 +267,11 @@ constexpr Row kBinaryRows[] = {
     {"aten.gt.Scalar", kTwo, compare, "gt"},
     {"aten.ge.Tensor", kTwo, compare, "ge"},
     {"aten.ge.Scalar", kTwo, compare, "ge"},
+    {"aten.not_equal.Scalar", kTwo, compare, "ne"},
+    {"aten.less.Scalar", kTwo, compare, "lt"},
+    {"aten.less_equal.Scalar", kTwo, compare, "le"},
+    {"aten.greater.Scalar", kTwo, compare, "gt"},
+    {"aten.greater_equal.Scalar", kTwo, compare, "ge"},
     {"aten.not_equal.Tensor", kTwo, compare, "ne"},
     {"aten.less.Tensor", kTwo, compare, "lt"},
     {"aten.less_equal.Tensor", kTwo, compare, "le"},
@@ -216,6 +300,12 @@ constexpr Row kBinaryRows[] = {
     {"aten.__lshift__.Tensor", kTwo, bitwise, "shl"},
     {"aten.__rshift__.Scalar", kTwo, bitwise, "shr"},
     {"aten.__rshift__.Tensor", kTwo, bitwise, "shr"},
+    {"aten.bitwise_and.Scalar_Tensor", kTwo, bitwise, "and"},
+    {"aten.bitwise_or.Scalar_Tensor", kTwo, bitwise, "or"},
+    {"aten.bitwise_xor.Scalar_Tensor", kTwo, bitwise, "xor"},
+    {"aten.bitwise_left_shift.Scalar_Tensor", kTwo, bitwise, "shl"},
+    {"aten.bitwise_right_shift.Scalar_Tensor", kTwo, bitwise, "shr"},
+    {"aten.__xor__.Scalar", kTwo, bitwise, "xor"},
     {"aten.bitwise_not.default", "self", bitwise_not},
     {"aten.where.self", "condition, self, other", where},
     {"aten.where.ScalarSelf", "condition, self, other", where},

@@ -1,4 +1,6 @@
 // Tensors made from nothing: constants, of the type and shape that the exporter has worked out.
+#include <cmath>
+
 #include "import/aten.h"
 
 namespace swoop {
@@ -30,15 +32,50 @@ Results arange_end(Call& c) { return arange(c, 0, 1); }
 Results arange_start(Call& c) { return arange(c, c.real(0), 1); }
 Results arange_step(Call& c) { return arange(c, c.real(0), c.real(2)); }
 
-Results linspace(Call& c) {
+// A number, or a tensor that holds one that is known
+double bound(Call& c, size_t index) {
+  if (c.is_number(index)) return c.real(index);
+  std::optional<double> known = c.known_number(c.tensor(index));
+  if (!known) unsupported("a range with bounds that are computed");
+  return *known;
+}
+
+ValueId evenly(Call& c, double (*of)(double x, double base), double base) {
   int64_t steps = c.integer(2);
   if (c.result().shape != Shape{steps}) malformed("it has {} steps", steps);
-  double start = c.real(0);
-  double end = c.real(1);
+  double start = bound(c, 0);
+  double end = bound(c, 1);
   double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   return c.filled(c.result().dtype, {steps}, [&](int64_t i) {  // from both ends, so that both are met exactly
-    return i < steps / 2 || steps == 1 ? start + step * static_cast<double>(i)
-                                       : end - step * static_cast<double>(steps - 1 - i);
+    return of(i < steps / 2 || steps == 1 ? start + step * static_cast<double>(i)
+                                          : end - step * static_cast<double>(steps - 1 - i),
+              base);
+  });
+}
+
+Results linspace(Call& c) {
+  return evenly(
+      c, [](double x, double) { return x; }, 0);
+}
+
+Results logspace(Call& c) {
+  return evenly(
+      c, [](double x, double base) { return std::pow(base, x); }, c.real(3));
+}
+
+// The places of a triangle of a matrix, row by row: their rows, then their columns
+Results triangle_places(Call& c) {
+  int64_t rows = c.integer(0), columns = c.integer(1), diagonal = c.integer(2);
+  int64_t count = c.result().rank() == 2 ? c.result().shape[1] : -1;
+  if (rows > 65536 || columns > 65536) unsupported("so large a matrix");
+  Ints places;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      if (c.detail() == "lower" ? j - i <= diagonal : j - i >= diagonal) places.push_back(i * columns + j);
+  if (static_cast<int64_t>(places.size()) != count) malformed("its triangle has {} elements", places.size());
+  return c.filled(c.result().dtype, {2, count}, [&](int64_t i) {
+    int64_t place = places[static_cast<size_t>(i % count)];
+    return i < count ? place / columns : place % columns;
   });
 }
 
@@ -69,6 +106,20 @@ constexpr Row kFactoryRows[] = {
     {"aten.arange.start", "start, end, " OPTIONS, arange_start},
     {"aten.arange.start_step", "start, end, step=1, " OPTIONS, arange_step},
     {"aten.linspace.default", "start, end, steps, " OPTIONS, linspace},
+    {"aten.linspace.Tensor_Tensor", "start, end, steps, " OPTIONS, linspace},
+    {"aten.linspace.Tensor_Scalar", "start, end, steps, " OPTIONS, linspace},
+    {"aten.linspace.Scalar_Tensor", "start, end, steps, " OPTIONS, linspace},
+    {"aten.logspace.default", "start, end, steps, base=10.0, " OPTIONS, logspace},
+    {"aten.logspace.Tensor_Tensor", "start, end, steps, base=10.0, " OPTIONS, logspace},
+    {"aten.logspace.Tensor_Scalar", "start, end, steps, base=10.0, " OPTIONS, logspace},
+    {"aten.logspace.Scalar_Tensor", "start, end, steps, base=10.0, " OPTIONS, logspace},
+    {"aten.new_empty_strided.default", "self, size, stride, " OPTIONS, zeros},
+    {"aten.empty_strided.default", "size, stride, " OPTIONS, zeros},
+    {"aten.empty_permuted.default", "size, physical_layout, " OPTIONS, zeros},
+    {"aten.tril_indices.default", "row, col, offset=0, *, dtype=4, layout=None, device=None, pin_memory=None",
+     triangle_places, "lower"},
+    {"aten.triu_indices.default", "row, col, offset=0, *, dtype=4, layout=None, device=None, pin_memory=None",
+     triangle_places, "upper"},
     {"aten.eye.default", "n, " OPTIONS, eye},
     {"aten.eye.m", "n, m, " OPTIONS, eye},
 };

@@ -1,26 +1,11 @@
-// Indexing by tensors.
+// Reading by indices.
 #include <algorithm>
 
 #include "import/aten.h"
+#include "import/indices.h"
 
 namespace swoop {
 
-namespace {
-
-ValueId gather(Call& c, ValueId x, ValueId index, int64_t axis) {
-  return c.make(Op::Gather, {x, index}, {{Key::Axis, axis}});
-}
-
-Results embedding(Call& c) { return gather(c, c.tensor(0), c.tensor(1), 0); }
-
-Results index_select(Call& c) {
-  ValueId x = c.tensor(0);
-  ValueId index = c.tensor(2);
-  if (c.rank(index) == 0) index = c.reshape(index, {1});
-  return c.reshape(gather(c, x, index, c.axis(1, c.rank(x))), c.result().shape);
-}
-
-// Indices from the end count backwards. Known ones are turned round here, computed ones by the model.
 ValueId from_start(Call& c, ValueId index, int64_t size) {
   if (c.dtype(index) == DType::Bool || c.dtype(index) == DType::U8) unsupported("indexing by a mask");
   const Value& value = c.graph.value(index);
@@ -40,6 +25,21 @@ ValueId from_start(Call& c, ValueId index, int64_t size) {
   }
   ValueId below = c.make(Op::Compare, {index, c.scalar(0, dtype)}, {{Key::Fn, std::string("lt")}});
   return c.make(Op::Where, {below, c.add(index, c.scalar(static_cast<double>(size), dtype)), index});
+}
+
+namespace {
+
+ValueId gather(Call& c, ValueId x, ValueId index, int64_t axis) {
+  return c.make(Op::Gather, {x, index}, {{Key::Axis, axis}});
+}
+
+Results embedding(Call& c) { return gather(c, c.tensor(0), c.tensor(1), 0); }
+
+Results index_select(Call& c) {
+  ValueId x = c.tensor(0);
+  ValueId index = c.tensor(2);
+  if (c.rank(index) == 0) index = c.reshape(index, {1});
+  return c.reshape(gather(c, x, index, c.axis(1, c.rank(x))), c.result().shape);
 }
 
 // x[:, i, j]: neighbouring axes are joined into one, and their indices with them.
@@ -74,52 +74,30 @@ Results gather_elements(Call& c) {
   return c.make(Op::GatherElements, {x, c.tensor(2)}, {{Key::Axis, c.axis(1, c.rank(x))}});
 }
 
-ValueId scatter(Call& c, ValueId x, ValueId index, ValueId src, int64_t axis) {
-  return c.make(Op::ScatterElements, {x, index, c.cast(src, c.dtype(x))}, {{Key::Axis, axis}});
-}
-
-Results scatter_src(Call& c) {
+// numpy.take over all elements
+Results take(Call& c) {
   ValueId x = c.tensor(0);
-  ValueId index = c.tensor(2);
-  ValueId src = c.tensor(3);
-  if (c.rank(x) == 0 || c.shape(index) != c.shape(src)) unsupported("scatter of a part of its source");
-  return scatter(c, x, index, src, c.axis(1, c.rank(x)));
+  int64_t size = element_count(c.shape(x));
+  return gather(c, c.reshape(x, {size}), from_start(c, c.tensor(1), size), 0);
 }
 
-Results scatter_value(Call& c) {
+// gather with an index that is broadcast against x on the other axes
+Results take_along_dim(Call& c) {
   ValueId x = c.tensor(0);
-  ValueId index = c.tensor(2);
-  if (c.rank(x) == 0) unsupported("scatter into a scalar");
-  return scatter(c, x, index, c.expand(c.operand(3, c.dtype(x)), c.shape(index)), c.axis(1, c.rank(x)));
-}
-
-// x with x[..., index, ...] replaced by source, the index running along one axis.
-ValueId write_rows(Call& c, ValueId x, int64_t axis, ValueId index, ValueId source) {
-  if (c.rank(index) != 1) unsupported("writing by an index with {} dimensions", c.rank(index));
-  Shape rows = c.shape(x);
-  rows[static_cast<size_t>(axis)] = c.dim(index, 0);
-  Shape along(rows.size(), 1);
-  along[static_cast<size_t>(axis)] = c.dim(index, 0);
-  ValueId wide = c.expand(c.reshape(from_start(c, index, c.dim(x, axis)), std::move(along)), rows);
-  return scatter(c, x, wide, c.expand(source, rows), axis);
-}
-
-Results index_put(Call& c) {
-  ValueId x = c.tensor(0);
-  std::vector<ValueId> indices = c.tensors(1);
-  if (c.flag(3)) unsupported("index_put that accumulates");
-  if (std::count_if(indices.begin(), indices.end(), [](ValueId i) { return i != kNone; }) != 1)
-    unsupported("index_put of several axes");
-  int64_t axis = 0;
-  while (indices[static_cast<size_t>(axis)] == kNone) ++axis;
-  c.dim(x, axis);
-  return write_rows(c, x, axis, indices[static_cast<size_t>(axis)], c.tensor(2));
-}
-
-Results index_copy(Call& c) {
-  ValueId x = c.tensor(0);
-  if (c.rank(x) == 0) unsupported("index_copy into a scalar");
-  return write_rows(c, x, c.axis(1, c.rank(x)), c.tensor(2), c.tensor(3));
+  ValueId index = c.tensor(1);
+  if (c.none(2) || c.rank(x) == 0) {
+    x = c.reshape(x, {element_count(c.shape(x))});
+    index = c.reshape(index, {element_count(c.shape(index))});
+  }
+  int64_t axis = c.none(2) ? 0 : c.axis(2, c.rank(x));
+  if (c.rank(index) != c.rank(x)) malformed("its index has {} dimensions", c.rank(index));
+  Shape mine = c.shape(x), theirs = c.shape(index);
+  for (int64_t d = 0; d < c.rank(x); ++d) {
+    auto i = static_cast<size_t>(d);
+    if (d != axis) mine[i] = theirs[i] = std::max(mine[i], theirs[i]);
+  }
+  index = c.expand(from_start(c, index, c.dim(x, axis)), theirs);
+  return c.make(Op::GatherElements, {c.expand(x, mine), index}, {{Key::Axis, axis}});
 }
 
 constexpr Row kIndexRows[] = {
@@ -128,10 +106,8 @@ constexpr Row kIndexRows[] = {
     {"aten.index.Tensor", "self, indices", index_tensor},
     {"aten._unsafe_index.Tensor", "self, indices", index_tensor},
     {"aten.gather.default", "self, dim, index, *, sparse_grad=False", gather_elements},
-    {"aten.scatter.src", "self, dim, index, src", scatter_src},
-    {"aten.scatter.value", "self, dim, index, value", scatter_value},
-    {"aten.index_put.default", "self, indices, values, accumulate=False", index_put},
-    {"aten.index_copy.default", "self, dim, index, source", index_copy},
+    {"aten.take.default", "self, index", take},
+    {"aten.take_along_dim.default", "self, indices, dim=None", take_along_dim},
 };
 
 }  // namespace

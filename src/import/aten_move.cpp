@@ -72,15 +72,18 @@ Results movedim(Call& c) {
   return c.transpose(x, std::move(perm));
 }
 
-Results dropout(Call& c) {
-  if (c.flag(2) && c.real(1) != 0) unsupported("dropout in training mode; call model.eval() before export");
+// In training mode it would draw random numbers. On average it changes nothing, and in evaluation nothing at all.
+ValueId without_dropout(Call& c) {
+  if (!c.none(2) && c.flag(2) && c.real(1) != 0)
+    c.warning = "dropout is in training mode and is left out; call model.eval() before export";
   return c.tensor(0);
 }
 
+Results dropout(Call& c) { return without_dropout(c); }
+
 Results native_dropout(Call& c) {
-  if ((!c.none(2) && c.flag(2) && c.real(1) != 0) || c.wants(1))
-    unsupported("dropout in training mode; call model.eval() before export");
-  return std::vector<ValueId>{c.tensor(0), kNone};
+  if (c.wants(1)) unsupported("the mask of a dropout is used");
+  return std::vector<ValueId>{without_dropout(c), kNone};
 }
 
 // [N, C*r*r, H, W] -> [N, C, H*r, W*r]
@@ -155,6 +158,129 @@ Results flip(Call& c) {
   Ints axes = c.ints(1);
   if (axes.empty() || c.rank(x) == 0) return x;
   return c.make(Op::Flip, {x}, {{Key::Axes, c.axes(1, c.rank(x))}});
+}
+
+// A quarter turn from the first axis towards the second, k times
+Results rot90(Call& c) {
+  ValueId x = c.tensor(0);
+  Ints axes = c.ints(2, 2);
+  for (int64_t& axis : axes) axis = normalised_axis(axis, c.rank(x));
+  if (axes[0] == axes[1] || c.rank(x) < 2) malformed("it needs two different axes");
+  auto flipped = [&](Ints over) { return c.make(Op::Flip, {x}, {{Key::Axes, std::move(over)}}); };
+  switch (((c.integer(1) % 4) + 4) % 4) {
+    case 1: return c.swap(flipped({axes[1]}), axes[0], axes[1]);
+    case 2: return flipped({std::min(axes[0], axes[1]), std::max(axes[0], axes[1])});
+    case 3: return c.swap(flipped({axes[0]}), axes[0], axes[1]);
+    default: return x;
+  }
+}
+
+template <int64_t axis>
+Results flip_axis(Call& c) {
+  ValueId x = c.tensor(0);
+  c.dim(x, axis);
+  return c.make(Op::Flip, {x}, {{Key::Axes, Ints{axis}}});
+}
+
+// x[1:] - x[:-1], n times
+Results diff(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t axis = c.axis(2, c.rank(x));
+  std::vector<ValueId> parts;
+  if (!c.none(3)) parts.push_back(c.cast(c.tensor(3), c.dtype(x)));
+  parts.push_back(x);
+  if (!c.none(4)) parts.push_back(c.cast(c.tensor(4), c.dtype(x)));
+  x = c.concat(std::move(parts), axis);
+  int64_t times = std::min(c.integer(1), c.dim(x, axis));
+  for (int64_t i = 0; i < times; ++i) {
+    int64_t size = c.dim(x, axis);
+    ValueId next = c.slice(x, axis, std::min<int64_t>(1, size), size),
+            here = c.slice(x, axis, 0, std::max<int64_t>(0, size - 1));
+    x = c.dtype(x) == DType::Bool ? c.make(Op::Logical, {next, here}, {{Key::Fn, std::string("xor")}})
+                                  : c.sub(next, here);
+  }
+  return x;
+}
+
+std::vector<ValueId> all_tensors(Call& c) {
+  std::vector<ValueId> list = c.tensors(0);
+  for (ValueId x : list)
+    if (x == kNone) malformed("one of its tensors is None");
+  return list;
+}
+
+// One axis per tensor, each repeated along the axes of the others
+std::vector<ValueId> grid(Call& c, const std::vector<ValueId>& lines) {
+  Shape shape;
+  for (ValueId x : lines) shape.push_back(element_count(c.shape(x)));
+  std::vector<ValueId> list;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    Shape along(shape.size(), 1);
+    along[i] = shape[i];
+    list.push_back(c.expand(c.reshape(lines[i], std::move(along)), shape));
+  }
+  return list;
+}
+
+Results meshgrid(Call& c) {
+  std::vector<ValueId> lines = all_tensors(c);
+  bool columns_first = c.args.size() > 1 && c.text(1) == "xy" && lines.size() > 1;
+  if (columns_first) std::swap(lines[0], lines[1]);
+  std::vector<ValueId> list = grid(c, lines);
+  if (columns_first) std::swap(list[0], list[1]);
+  return list;
+}
+
+ValueId joined_columns(Call& c, std::vector<ValueId> columns) {
+  for (ValueId& x : columns) x = c.reshape(x, {element_count(c.shape(x)), 1});
+  return c.concat(std::move(columns), 1);
+}
+
+Results cartesian_prod(Call& c) {
+  std::vector<ValueId> lines = all_tensors(c);
+  if (lines.size() == 1) return lines[0];
+  return joined_columns(c, grid(c, lines));
+}
+
+// Every choice of r elements of a vector, as the rows of a matrix
+Results combinations(Call& c) {
+  ValueId x = c.tensor(0);
+  if (c.rank(x) != 1) malformed("it needs a vector");
+  int64_t n = c.dim(x, 0), r = c.integer(1), again = c.flag(2) ? 0 : 1;
+  if (r < 1 || r > 8) unsupported("combinations of {} elements", r);
+  std::vector<Ints> rows = {{}};
+  for (int64_t i = 0; i < r; ++i) {
+    std::vector<Ints> longer;
+    for (const Ints& row : rows)
+      for (int64_t next = row.empty() ? 0 : row.back() + again; next < n; ++next) {
+        if (longer.size() > (size_t{1} << 20)) unsupported("more than a million combinations");
+        longer.push_back(row);
+        longer.back().push_back(next);
+      }
+    rows = std::move(longer);
+  }
+  ValueId index = c.filled(DType::I64, {static_cast<int64_t>(rows.size()), r},
+                           [&](int64_t i) { return rows[static_cast<size_t>(i / r)][static_cast<size_t>(i % r)]; });
+  return c.make(Op::Gather, {x, index}, {{Key::Axis, int64_t{0}}});
+}
+
+Results broadcast_tensors(Call& c) {
+  std::vector<ValueId> list = all_tensors(c);
+  if (list.size() != c.results.size()) malformed("it has {} results for {} tensors", c.results.size(), list.size());
+  for (size_t i = 0; i < list.size(); ++i) list[i] = c.expand(list[i], c.result(i).shape);
+  return list;
+}
+
+// The inverse of broadcasting: axes that are larger than wanted are summed.
+Results sum_to_size(Call& c) {
+  ValueId x = c.tensor(0);
+  const Shape& to = c.result().shape;
+  Ints axes;
+  for (int64_t d = 0; d < c.rank(x); ++d) {
+    int64_t place = d - (c.rank(x) - static_cast<int64_t>(to.size()));
+    if (place < 0 || to[static_cast<size_t>(place)] != c.dim(x, d)) axes.push_back(d);
+  }
+  return c.reshape(axes.empty() ? x : c.reduce(Op::Sum, x, std::move(axes), true), to);
 }
 
 ValueId repeated(Call& c, ValueId x, Ints multiples) {
@@ -266,6 +392,8 @@ constexpr Row kMoveRows[] = {
     {"aten.t.default", "self", swap_last, "", RowKind::View},
     {"aten.mT.default", "self", swap_last, "", RowKind::View},
     {"aten.adjoint.default", "self", swap_last, "", RowKind::View},
+    {"aten.mH.default", "self", swap_last, "", RowKind::View},
+    {"aten.matrix_H.default", "self", swap_last, "", RowKind::View},
     {"aten.numpy_T.default", "self", reverse_axes, "", RowKind::View},
     {"aten.movedim.int", "self, source, destination", movedim, "", RowKind::View},
     {"aten.movedim.intlist", "self, source, destination", movedim, "", RowKind::View},
@@ -279,10 +407,14 @@ constexpr Row kMoveRows[] = {
     {"aten.lift_fresh.default", "self", same, "", RowKind::View},
     {"aten.lift.default", "self", same},
     {"aten.resolve_conj.default", "self", same, "", RowKind::View},
+    {"aten.conj.default", "self", same, "", RowKind::View},
+    {"aten._conj.default", "self", same, "", RowKind::View},
+    {"aten.conj_physical.default", "self", same},
     {"aten.resolve_neg.default", "self", same, "", RowKind::View},
     {"aten.dropout.default", "input, p, train", dropout, "", RowKind::View},
     {"aten.feature_dropout.default", "input, p, train", dropout, "", RowKind::View},
     {"aten.alpha_dropout.default", "input, p, train", dropout, "", RowKind::View},
+    {"aten.feature_alpha_dropout.default", "input, p, train", dropout, "", RowKind::View},
     {"aten.native_dropout.default", "input, p, train", native_dropout},
     {"aten.to.dtype", "self, dtype, non_blocking=False, copy=False, memory_format=None", cast_to_result, "",
      RowKind::View},
@@ -305,6 +437,16 @@ constexpr Row kMoveRows[] = {
     {"aten.native_channel_shuffle.default", "self, groups", channel_shuffle},
     {"aten.roll.default", "self, shifts, dims=[]", roll},
     {"aten.flip.default", "self, dims", flip},
+    {"aten.fliplr.default", "self", flip_axis<1>},
+    {"aten.flipud.default", "self", flip_axis<0>},
+    {"aten.rot90.default", "self, k=1, dims=[0,1]", rot90},
+    {"aten.diff.default", "self, n=1, dim=-1, prepend=None, append=None", diff},
+    {"aten.meshgrid.default", "tensors", meshgrid},
+    {"aten.meshgrid.indexing", "tensors, *, indexing", meshgrid},
+    {"aten.cartesian_prod.default", "tensors", cartesian_prod},
+    {"aten.combinations.default", "self, r=2, with_replacement=False", combinations},
+    {"aten.broadcast_tensors.default", "tensors", broadcast_tensors},
+    {"aten.sum_to_size.default", "self, size", sum_to_size},
     {"aten.repeat.default", "self, repeats", repeat},
     {"aten.tile.default", "self, dims", repeat},
     {"aten.repeat_interleave.self_int", "self, repeats, dim=None, *, output_size=None", repeat_interleave},

@@ -14,14 +14,31 @@ ValueId batch_norm(Call& c, double eps) {
   return c.make(Op::BatchNorm, {c.tensor(0), c.tensor_or_none(1), c.tensor_or_none(2), mean, var}, {{Key::Eps, eps}});
 }
 
-void refuse_training(const Call& c, size_t index) {
-  if (c.flag(index)) malformed("batch norm is in training mode; call model.eval() before export");
+ValueId group_norm(Call& c, ValueId x, ValueId weight, ValueId bias, int64_t groups, double eps) {
+  return c.make(Op::GroupNorm, {x, weight, bias}, {{Key::Groups, groups}, {Key::Eps, eps}});
 }
 
-Results batch_norm_training_flag(Call& c) {
-  refuse_training(c, 5);
-  return batch_norm(c, c.real(7));
+// By the statistics of the batch itself, as weight standardization does it: each channel of all images is one group.
+ValueId batch_statistics_norm(Call& c, double eps) {
+  ValueId x = c.tensor(0);
+  if (c.rank(x) < 2) malformed("it needs a batch and channels");
+  const Shape shape = c.shape(x);
+  Shape turned = shape;
+  std::swap(turned[0], turned[1]);
+  int64_t channels = shape[1], each = channels == 0 ? 0 : element_count(shape) / channels;
+  ValueId y = c.reshape(c.swap(x, 0, 1), {1, channels, each});
+  y = group_norm(c, y, c.tensor_or_none(1), c.tensor_or_none(2), channels, eps);
+  return c.swap(c.reshape(y, std::move(turned)), 0, 1);
 }
+
+// A batch norm that updates its statistics was exported by mistake.
+ValueId batch_norm_in_any_mode(Call& c, double eps) {
+  if (!c.flag(5)) return batch_norm(c, eps);
+  if (!c.none(3) || !c.none(4)) malformed("batch norm is in training mode; call model.eval() before export");
+  return batch_statistics_norm(c, eps);
+}
+
+Results batch_norm_training_flag(Call& c) { return batch_norm_in_any_mode(c, c.real(7)); }
 
 // Three results, of which the statistics are empty in evaluation.
 Results with_statistics(const Call& c, ValueId value) {
@@ -29,24 +46,39 @@ Results with_statistics(const Call& c, ValueId value) {
   return std::vector<ValueId>{value, kNone, kNone};
 }
 
-Results native_batch_norm(Call& c) {
-  refuse_training(c, 5);
-  return with_statistics(c, batch_norm(c, c.real(7)));
-}
+Results native_batch_norm(Call& c) { return with_statistics(c, batch_norm_in_any_mode(c, c.real(7))); }
 
 Results batch_norm_no_training(Call& c) { return with_statistics(c, batch_norm(c, c.real(6))); }
 
-ValueId group_norm(Call& c, ValueId x, ValueId weight, ValueId bias, int64_t groups, double eps) {
-  return c.make(Op::GroupNorm, {x, weight, bias}, {{Key::Groups, groups}, {Key::Eps, eps}});
+Results batch_norm_no_stats(Call& c) {
+  if (!c.flag(3)) unsupported("batch norm without statistics");
+  return with_statistics(c, batch_statistics_norm(c, c.real(5)));
 }
 
-// The statistics of a batch of one are those of its channels: an instance norm.
-Results batch_norm_no_stats(Call& c) {
-  ValueId x = c.tensor(0);
-  if (!c.flag(3) || c.rank(x) < 2 || c.dim(x, 0) != 1)
-    unsupported("batch norm over a batch without running statistics");
-  return with_statistics(c, group_norm(c, x, c.tensor_or_none(1), c.tensor_or_none(2), c.dim(x, 1), c.real(5)));
+// The norm of each slice along one axis; -1: of all elements
+ValueId norm_but_for(Call& c, ValueId x, int64_t kept, double p) {
+  Ints axes;
+  for (int64_t d = 0; d < c.rank(x); ++d)
+    if (d != kept) axes.push_back(d);
+  return c.norm(x, p, axes, kept != -1);
 }
+
+int64_t kept_axis(Call& c, size_t index, ValueId x) { return c.integer(index) == -1 ? -1 : c.axis(index, c.rank(x)); }
+
+Results norm_except_dim(Call& c) {
+  ValueId x = c.tensor(0);
+  return norm_but_for(c, x, kept_axis(c, 2, x), c.real(1));
+}
+
+// v * (g / |v|)
+std::vector<ValueId> weight_norm(Call& c) {
+  ValueId v = c.tensor(0);
+  ValueId norm = norm_but_for(c, v, kept_axis(c, 2, v), 2);
+  return {c.mul(v, c.div(c.tensor(1), norm)), norm};
+}
+
+Results weight_norm_default(Call& c) { return weight_norm(c)[0]; }
+Results weight_norm_interface(Call& c) { return weight_norm(c); }
 
 Results group_norm_default(Call& c) {
   return group_norm(c, c.tensor(0), c.tensor_or_none(2), c.tensor_or_none(3), c.integer(1), c.real(4));
@@ -109,6 +141,9 @@ constexpr Row kNormRows[] = {
     {"aten._native_batch_norm_legit.no_stats", "input, weight, bias, training, momentum, eps", batch_norm_no_stats},
     {"aten._native_batch_norm_legit_no_training.default",
      "input, weight, bias, running_mean, running_var, momentum, eps", batch_norm_no_training},
+    {"aten._weight_norm.default", "v, g, dim=0", weight_norm_default},
+    {"aten._weight_norm_interface.default", "v, g, dim=0", weight_norm_interface},
+    {"aten.norm_except_dim.default", "v, pow=2, dim=0", norm_except_dim},
     {"aten.group_norm.default", "input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True",
      group_norm_default},
     {"aten.native_group_norm.default", "input, weight, bias, N, C, HxW, group, eps", native_group_norm},

@@ -1,4 +1,4 @@
-// Pooling and resampling.
+// Pooling.
 #include "import/aten.h"
 #include "import/spatial.h"
 
@@ -58,9 +58,19 @@ Results max_pool(Call& c) {
 }
 
 template <size_t n>
+ValueId positions(Call& c, const Ints& kernel, const Ints& stride, const Ints& padding, const Ints& dilation) {
+  const Shape& out = c.result(1).shape;
+  return batched(c, c.tensor(0), n,
+                 [&](ValueId x) { return positions_of_maxima(c, x, kernel, stride, padding, dilation, out); });
+}
+
+template <size_t n>
 Results max_pool_with_indices(Call& c) {
-  if (c.wants(1)) unsupported("the positions of the maxima are used");
-  return std::vector<ValueId>{max_pooled<n>(c), kNone};
+  std::vector<ValueId> values = {max_pooled<n>(c), kNone};
+  Ints kernel = c.ints(1, n);
+  Ints stride = stride_of(c, 2, kernel);
+  if (c.wants(1)) values[1] = positions<n>(c, kernel, stride, c.ints(3, n), c.ints(4, n));
+  return values;
 }
 
 template <size_t n>
@@ -88,43 +98,18 @@ Results adaptive_avg_pool(Call& c) {
 
 template <size_t n>
 Results adaptive_max_pool(Call& c) {
-  if (c.wants(1)) unsupported("the positions of the maxima are used");
-  return std::vector<ValueId>{adaptive<n>(c, Op::AdaptiveMaxPool), kNone};
-}
-
-// Scale factors as given by the user, per axis; 0 where PyTorch works them out from the sizes.
-Results resize(Call& c, bool align_corners, Doubles factors) {
-  ValueId x = c.tensor(0);
-  const Shape out = c.result().shape;
-  bool line = c.rank(x) == 3;  // [N, C, W] becomes [N, C, 1, W]
-  if ((!line && c.rank(x) != 4) || static_cast<int>(out.size()) != c.rank(x))
-    malformed("its input has {} dimensions", c.rank(x));
-  Ints size(out.begin() + 2, out.end());
-  factors.resize(size.size(), 0.0);
-  if (line) {
-    x = c.unsqueeze(x, 2);
-    size.insert(size.begin(), 1);
-    factors.insert(factors.begin(), 0.0);
+  std::vector<ValueId> values = {adaptive<n>(c, Op::AdaptiveMaxPool), kNone};
+  if (!c.wants(1)) return values;
+  const Shape& in = c.shape(c.tensor(0));
+  Ints kernel;
+  for (size_t d = 0; d < n; ++d) {
+    int64_t from = in[in.size() - n + d], to = c.ints(1, n)[d];
+    if (to == 0 || from % to != 0) unsupported("the positions of the maxima of windows that differ in size");
+    kernel.push_back(from / to);
   }
-  ValueId y = c.make(Op::Resize, {x},
-                     {{Key::Size, std::move(size)},
-                      {Key::Mode, std::string(c.detail())},
-                      {Key::AlignCorners, align_corners},
-                      {Key::Scales, std::move(factors)}});
-  return c.reshape(y, out);
+  values[1] = positions<n>(c, kernel, kernel, Ints(n, 0), Ints(n, 1));
+  return values;
 }
-
-Results upsample_nearest_vec(Call& c) { return resize(c, false, c.none(2) ? Doubles{} : c.reals(2)); }
-Results upsample_linear_vec(Call& c) { return resize(c, c.flag(2), c.none(3) ? Doubles{} : c.reals(3)); }
-
-Doubles factors_from(const Call& c, size_t first) {
-  Doubles factors;
-  for (size_t i = first; i < c.args.size(); ++i) factors.push_back(c.real_or_none(i).value_or(0));
-  return factors;
-}
-
-Results upsample_nearest(Call& c) { return resize(c, false, factors_from(c, 2)); }
-Results upsample_linear(Call& c) { return resize(c, c.flag(2), factors_from(c, 3)); }
 
 constexpr std::string_view kMaxPool = "self, kernel_size, stride=[], padding=0, dilation=1, ceil_mode=False";
 
@@ -151,16 +136,6 @@ constexpr Row kPoolRows[] = {
     {"aten.adaptive_avg_pool3d.default", "self, output_size", adaptive_avg_pool<3>},
     {"aten._adaptive_avg_pool3d.default", "self, output_size", adaptive_avg_pool<3>},
     {"aten.adaptive_max_pool3d.default", "self, output_size", adaptive_max_pool<3>},
-    {"aten.upsample_nearest1d.vec", "input, output_size, scale_factors", upsample_nearest_vec, "nearest"},
-    {"aten.upsample_nearest2d.vec", "input, output_size, scale_factors", upsample_nearest_vec, "nearest"},
-    {"aten.upsample_linear1d.vec", "input, output_size, align_corners, scale_factors", upsample_linear_vec, "bilinear"},
-    {"aten.upsample_bilinear2d.vec", "input, output_size, align_corners, scale_factors", upsample_linear_vec,
-     "bilinear"},
-    {"aten.upsample_nearest1d.default", "self, output_size, scales=None", upsample_nearest, "nearest"},
-    {"aten.upsample_nearest2d.default", "self, output_size, scales_h=None, scales_w=None", upsample_nearest, "nearest"},
-    {"aten.upsample_linear1d.default", "self, output_size, align_corners, scales=None", upsample_linear, "bilinear"},
-    {"aten.upsample_bilinear2d.default", "self, output_size, align_corners, scales_h=None, scales_w=None",
-     upsample_linear, "bilinear"},
 };
 
 }  // namespace

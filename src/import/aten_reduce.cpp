@@ -9,8 +9,6 @@ namespace swoop {
 
 namespace {
 
-Attr text(std::string_view value) { return std::string(value); }
-
 Ints all_axes(int rank) {
   Ints axes(static_cast<size_t>(rank));
   std::iota(axes.begin(), axes.end(), 0);
@@ -92,31 +90,61 @@ Results cumsum(Call& c) {
   return c.make(Op::CumSum, {x}, {{Key::Axis, c.axis(1, c.rank(x))}});
 }
 
-ValueId vector_norm(Call& c, ValueId x, double p, const Ints& axes, bool keepdim) {
-  if (p == 2) return c.unary("sqrt", c.reduce(Op::Sum, c.unary("square", x), axes, keepdim));
-  ValueId size = c.unary("abs", x);
-  if (p == 1) return c.reduce(Op::Sum, size, axes, keepdim);
-  if (std::isinf(p)) return c.reduce(p > 0 ? Op::ReduceMax : Op::ReduceMin, size, axes, keepdim);
-  if (p == 0) {
-    ValueId used = c.make(Op::Compare, {x, c.scalar(0, c.dtype(x))}, {{Key::Fn, text("ne")}});
-    return c.reduce(Op::Sum, c.cast(used, c.dtype(x)), axes, keepdim);
-  }
-  return c.unary("pow", c.reduce(Op::Sum, c.unary("pow", size, p), axes, keepdim), 1 / p);
-}
-
 Results linalg_vector_norm(Call& c) {
   ValueId x = c.cast(c.tensor(0), c.result().dtype);
-  return vector_norm(c, x, c.real(1), c.axes(2, c.rank(x)), c.flag(3));
+  return c.norm(x, c.real(1), c.axes(2, c.rank(x)), c.flag(3));
 }
 
 Results norm(Call& c) {
   ValueId x = c.cast(c.tensor(0), c.result().dtype);
-  return vector_norm(c, x, c.real_or_none(1).value_or(2), c.axes(2, c.rank(x)), c.args.size() > 3 && c.flag(3));
+  return c.norm(x, c.real_or_none(1).value_or(2), c.axes(2, c.rank(x)), c.args.size() > 3 && c.flag(3));
+}
+
+Results norm_all(Call& c) {
+  ValueId x = c.cast(c.tensor(0), c.result().dtype);
+  return c.norm(x, c.real_or_none(1).value_or(2), all_axes(c.rank(x)), false);
 }
 
 Results frobenius_norm(Call& c) {
   ValueId x = c.tensor(0);
-  return vector_norm(c, x, 2, c.axes(1, c.rank(x)), c.flag(2));
+  return c.norm(x, 2, c.axes(1, c.rank(x)), c.flag(2));
+}
+
+// Of a vector, or the root of the sum of squares of a matrix
+Results linalg_norm(Call& c) {
+  ValueId x = c.cast(c.tensor(0), c.result().dtype);
+  Ints axes = c.axes(2, c.rank(x));
+  bool named = !c.none(1) && !c.is_number(1);
+  if (named ? c.text(1) != "fro" : !c.none(1) && (axes.size() > 1 && !(c.none(2) && c.rank(x) == 1)))
+    unsupported("the norm of an operator");
+  return c.norm(x, named || c.none(1) ? 2 : c.real(1), axes, c.flag(3));
+}
+
+Results linalg_matrix_norm(Call& c) {
+  ValueId x = c.cast(c.tensor(0), c.result().dtype);
+  if (c.is_number(1) || c.text(1) != "fro") unsupported("the norm of an operator");
+  return c.norm(x, 2, c.axes(2, c.rank(x)), c.flag(3));
+}
+
+ValueId numbers_among(Call& c, ValueId x) { return c.compare("eq", x, x); }
+
+Results nansum(Call& c) {
+  ValueId x = c.cast(c.tensor(0), c.result().dtype);
+  x = c.where(numbers_among(c, x), x, c.scalar(0, c.dtype(x)));
+  return c.reduce(Op::Sum, x, c.axes(1, c.rank(x)), c.flag(2));
+}
+
+Results nanmean(Call& c) {
+  ValueId x = c.cast(c.tensor(0), c.result().dtype), valid = numbers_among(c, x);
+  Ints axes = c.axes(1, c.rank(x));
+  ValueId sum = c.reduce(Op::Sum, c.where(valid, x, c.scalar(0, c.dtype(x))), axes, c.flag(2));
+  return c.div(sum, c.reduce(Op::Sum, c.cast(valid, c.dtype(x)), axes, c.flag(2)));
+}
+
+Results count_nonzero(Call& c) {
+  ValueId x = c.tensor(0);
+  ValueId used = c.dtype(x) == DType::Bool ? x : c.compare("ne", x, c.scalar(0, c.dtype(x)));
+  return c.reduce(Op::Sum, c.cast(used, DType::I64), c.axes(1, c.rank(x)), false);
 }
 
 // log(sum(exp(x - m))) + m, m the largest
@@ -136,8 +164,10 @@ Results cosine_similarity(Call& c) {
   Ints axes = {c.axis(2, rank)};
   double eps = c.real(3);
   auto norm_of = [&](ValueId x) {
-    if (c.rank(x) != rank) unsupported("cosine similarity of tensors of different rank");
-    return c.clamp(vector_norm(c, x, 2, axes, false), eps, std::nullopt);
+    Shape wide = c.shape(x);
+    wide.insert(wide.begin(), static_cast<size_t>(rank - c.rank(x)), 1);
+    x = c.reshape(x, std::move(wide));
+    return c.clamp(c.norm(x, 2, axes, false), eps, std::nullopt);
   };
   ValueId dot = c.reduce(Op::Sum, c.mul(a, b), axes, false);
   ValueId na = norm_of(a);
@@ -185,10 +215,22 @@ constexpr Row kReduceRows[] = {
     {"aten.std_mean.correction", kCorrection, spread_correction, "std_mean"},
     {"aten.cumsum.default", "self, dim, *, dtype=None", cumsum},
     {"aten.linalg_vector_norm.default", "self, ord=2, dim=None, keepdim=False, *, dtype=None", linalg_vector_norm},
+    {"aten.linalg_norm.default", "self, ord=None, dim=None, keepdim=False, *, dtype=None", linalg_norm},
+    {"aten.linalg_norm.ord_str", "self, ord, dim=None, keepdim=False, *, dtype=None", linalg_norm},
+    {"aten.linalg_matrix_norm.default", "self, ord, dim=[-2,-1], keepdim=False, *, dtype=None", linalg_matrix_norm},
+    {"aten.linalg_matrix_norm.str_ord", "self, ord='fro', dim=[-2,-1], keepdim=False, *, dtype=None",
+     linalg_matrix_norm},
     {"aten.norm.Scalar", "self, p=2", norm},
+    {"aten.norm.ScalarOpt_dim_dtype", "self, p, dim, keepdim, *, dtype", norm},
+    {"aten.norm.ScalarOpt_dtype", "self, p, *, dtype", norm_all},
+    {"aten.nansum.default", "self, dim=None, keepdim=False, *, dtype=None", nansum},
+    {"aten.nanmean.default", "self, dim=None, keepdim=False, *, dtype=None", nanmean},
+    {"aten.count_nonzero.default", "self, dim=None", count_nonzero},
+    {"aten.count_nonzero.dim_IntList", "self, dim", count_nonzero},
     {"aten.norm.ScalarOpt_dim", "self, p, dim, keepdim=False", norm},
     {"aten.frobenius_norm.dim", kDim, frobenius_norm},
     {"aten.logsumexp.default", kDim, logsumexp},
+    {"aten.special_logsumexp.default", kDim, logsumexp},
     {"aten.cosine_similarity.default", "x1, x2, dim=1, eps=1e-08", cosine_similarity},
 };
 

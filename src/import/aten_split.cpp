@@ -32,9 +32,7 @@ Results narrow(Call& c) {
 }
 
 // split, chunk, tensor_split: pieces in a row, of the sizes that the exporter has worked out.
-Results split(Call& c) {
-  ValueId x = c.tensor(0);
-  int64_t axis = c.axis(2, c.rank(x));
+std::vector<ValueId> pieces(Call& c, ValueId x, int64_t axis) {
   std::vector<ValueId> parts;
   int64_t start = 0;
   for (const Type& piece : c.results) {
@@ -47,6 +45,11 @@ Results split(Call& c) {
   return parts;
 }
 
+Results split(Call& c) {
+  ValueId x = c.tensor(0);
+  return pieces(c, x, c.axis(2, c.rank(x)));
+}
+
 Results unbind(Call& c) {
   ValueId x = c.tensor(0);
   int64_t axis = c.axis(1, c.rank(x));
@@ -55,6 +58,13 @@ Results unbind(Call& c) {
   std::vector<ValueId> parts;
   for (int64_t i = 0; i < c.dim(x, axis); ++i) parts.push_back(c.select(x, axis, i));
   return parts;
+}
+
+// Along the axis that the name of the operator means
+template <int64_t axis>
+Results split_axis(Call& c) {
+  ValueId x = c.tensor(0);
+  return pieces(c, x, axis == 1 && c.rank(x) == 1 ? 0 : axis);
 }
 
 std::vector<ValueId> operands(Call& c) {
@@ -95,6 +105,37 @@ Results vstack(Call& c) {
   for (ValueId& x : list)
     if (c.rank(x) < 2) x = c.reshape(x, {1, element_count(c.shape(x))});
   return c.concat(std::move(list), 0);
+}
+
+Results dstack(Call& c) {
+  std::vector<ValueId> list = operands(c);
+  for (ValueId& x : list) {
+    if (c.rank(x) < 2) x = c.reshape(x, {1, element_count(c.shape(x))});
+    if (c.rank(x) == 2) x = c.unsqueeze(x, 2);
+  }
+  return c.concat(std::move(list), 2);
+}
+
+Results column_stack(Call& c) {
+  std::vector<ValueId> list = operands(c);
+  for (ValueId& x : list)
+    if (c.rank(x) < 2) x = c.reshape(x, {element_count(c.shape(x)), 1});
+  return c.concat(std::move(list), 1);
+}
+
+// Each tensor in chunks of equal size (the last filled up with zeros), side by side
+Results chunk_cat(Call& c) {
+  std::vector<ValueId> list = operands(c);
+  int64_t axis = c.integer(1), count = c.integer(2);
+  if (count < 1) malformed("it makes {} chunks", count);
+  for (ValueId& x : list) {
+    int64_t at = normalised_axis(axis, c.rank(x)), size = (c.dim(x, at) + count - 1) / count;
+    x = c.pad(x, at, 0, size * count - c.dim(x, at), 0);
+    Shape shape(c.shape(x).begin(), c.shape(x).begin() + at);
+    shape.insert(shape.end(), {count, element_count(c.shape(x)) / std::max<int64_t>(1, element_count(shape) * count)});
+    x = c.reshape(x, std::move(shape));
+  }
+  return c.concat(list, c.rank(list[0]) - 1);
 }
 
 // x with x[start:end] along axis replaced by src
@@ -161,6 +202,15 @@ constexpr Row kSplitRows[] = {
     {"aten.hstack.default", kTensors, hstack},
     {"aten.vstack.default", kTensors, vstack},
     {"aten.row_stack.default", kTensors, vstack},
+    {"aten.hsplit.int", "self, sections", split_axis<1>, "", RowKind::View},
+    {"aten.hsplit.array", "self, indices", split_axis<1>, "", RowKind::View},
+    {"aten.vsplit.int", "self, sections", split_axis<0>, "", RowKind::View},
+    {"aten.vsplit.array", "self, indices", split_axis<0>, "", RowKind::View},
+    {"aten.dsplit.int", "self, sections", split_axis<2>, "", RowKind::View},
+    {"aten.dsplit.array", "self, indices", split_axis<2>, "", RowKind::View},
+    {"aten.dstack.default", kTensors, dstack},
+    {"aten.column_stack.default", kTensors, column_stack},
+    {"aten._chunk_cat.default", "tensors, dim, num_chunks", chunk_cat},
     {"aten.select_scatter.default", "self, src, dim, index", select_scatter},
     {"aten.slice_scatter.default", "self, src, dim=0, start=None, end=None, step=1", slice_scatter},
 };

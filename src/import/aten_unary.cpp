@@ -1,6 +1,7 @@
 // Functions of one value, activations and clamps.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "import/aten.h"
 
@@ -89,6 +90,53 @@ Results isnan(Call& c) {
 Results isinf(Call& c) {
   ValueId x = c.unary("abs", c.tensor(0));
   return c.make(Op::Compare, {x, c.scalar(INFINITY, c.dtype(x))}, {{Key::Fn, std::string("eq")}});
+}
+
+// x == infinity of the given sign
+template <int sign>
+Results is_infinity(Call& c) {
+  ValueId x = c.tensor(0);
+  if (!is_float(c.dtype(x))) return c.filled(DType::Bool, c.shape(x), [](int64_t) { return int64_t{0}; });
+  return c.compare("eq", x, c.scalar(sign * INFINITY, c.dtype(x)));
+}
+
+// |x| < infinity, which is false for what is not a number
+Results isfinite(Call& c) {
+  ValueId x = c.tensor(0);
+  if (!is_float(c.dtype(x))) return c.filled(DType::Bool, c.shape(x), [](int64_t) { return int64_t{1}; });
+  return c.compare("lt", c.unary("abs", x), c.scalar(INFINITY, c.dtype(x)));
+}
+
+Results isreal(Call& c) {
+  return c.filled(DType::Bool, c.result().shape, [](int64_t) { return int64_t{1}; });
+}
+
+// x < 0. The sign of a zero is not told apart.
+Results signbit(Call& c) {
+  ValueId x = c.tensor(0);
+  return c.compare("lt", x, c.scalar(0, c.dtype(x)));
+}
+
+Results nan_to_num(Call& c) {
+  ValueId x = c.tensor(0);
+  if (!is_float(c.dtype(x))) return x;
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  double high = c.real_or_none(2).value_or(kLargest), low = c.real_or_none(3).value_or(-kLargest);
+  ValueId number = x;  // infinities alone are replaced
+  if (high != kLargest || low != -kLargest) {
+    number = c.where(c.compare("eq", x, c.scalar(INFINITY, c.dtype(x))), c.scalar(high, c.dtype(x)), number);
+    number = c.where(c.compare("eq", x, c.scalar(-INFINITY, c.dtype(x))), c.scalar(low, c.dtype(x)), number);
+  } else {
+    number = c.clamp(x, low, high);
+  }
+  return c.where(c.compare("ne", x, x), c.scalar(c.real_or_none(1).value_or(0), c.dtype(x)), number);
+}
+
+// sin(pi x) / (pi x), 1 at zero
+Results sinc(Call& c) {
+  ValueId x = c.scaled(float_operand(c), kPi), zero = c.scalar(0, c.dtype(x)), one = c.scalar(1, c.dtype(x));
+  ValueId at_zero = c.compare("eq", x, zero);
+  return c.where(at_zero, one, c.div(c.unary("sin", x), c.where(at_zero, one, x)));
 }
 
 // Results of bool or integer operands stay as they are.
@@ -199,6 +247,21 @@ constexpr Row kUnaryRows[] = {
     {"aten.rad2deg.default", kSelf, rad2deg},
     {"aten.isnan.default", kSelf, isnan},
     {"aten.isinf.default", kSelf, isinf},
+    {"aten.isposinf.default", kSelf, is_infinity<1>},
+    {"aten.isneginf.default", kSelf, is_infinity<-1>},
+    {"aten.isfinite.default", kSelf, isfinite},
+    {"aten.isreal.default", kSelf, isreal},
+    {"aten.signbit.default", kSelf, signbit},
+    {"aten.nan_to_num.default", "self, nan=None, posinf=None, neginf=None", nan_to_num},
+    {"aten.sinc.default", kSelf, sinc},
+    {"aten.special_sinc.default", kSelf, sinc},
+    {"aten.special_erf.default", kSelf, unary, "erf"},
+    {"aten.special_erfc.default", kSelf, erfc},
+    {"aten.special_erfinv.default", kSelf, unary, "erfinv"},
+    {"aten.special_exp2.default", kSelf, exp2},
+    {"aten.special_expm1.default", kSelf, unary, "expm1"},
+    {"aten.special_log1p.default", kSelf, unary, "log1p"},
+    {"aten.float_power.Tensor_Scalar", "self, exponent", pow_scalar},
     {"aten.gelu.default", "self, *, approximate='none'", gelu},
     {"aten.leaky_relu.default", "self, negative_slope=0.01", unary_alpha, "leaky_relu"},
     {"aten.rrelu.default", "self, lower=0.125, upper=0.3333333333333333, training=False, generator=None", rrelu},

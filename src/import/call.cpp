@@ -5,6 +5,7 @@
 
 #include "import/aten.h"
 #include "import/scope.h"
+#include "ops/ops.h"
 
 namespace swoop {
 
@@ -17,6 +18,30 @@ const ArgValue& at(const Call& call, size_t index) { return index < call.args.si
 [[noreturn]] void wrong(const Call& call, size_t index, std::string_view wanted) {
   malformed("its argument `{}` is not {}", index < call.names.size() ? call.names[index] : std::string_view("?"),
             wanted);
+}
+
+constexpr size_t kMaxRead = 256;  // constants that a number may be made of
+constexpr int kMaxChain = 256;    // operators in a row
+
+// The value as a constant, computed by the float kernels, and the constants that were read; kNone when it is none.
+ValueId folded(Graph& graph, ValueId x, std::vector<ValueId>& read, int depth = 0) {
+  if (graph.value(x).constant) {
+    read.push_back(x);
+    return read.size() > kMaxRead ? kNone : x;
+  }
+  const Node* producer = graph.producer(x);
+  if (!producer || producer->outputs.size() != 1 || !producer->bodies.empty() || depth > kMaxChain) return kNone;
+  Node draft;
+  draft.op = producer->op;
+  draft.inputs = producer->inputs;
+  draft.outputs = producer->outputs;
+  draft.attrs = producer->attrs;
+  for (ValueId& input : draft.inputs) {
+    if (input == kNone) continue;
+    input = folded(graph, input, read, depth + 1);
+    if (input == kNone) return kNone;
+  }
+  return fold(graph, draft).value_or(kNone);
 }
 
 }  // namespace
@@ -141,6 +166,16 @@ Ints Call::axes(size_t index, int rank) const {
 const StoredTensor* Call::constant_arg(size_t index) const {
   const TensorArg* arg = std::get_if<TensorArg>(&at(*this, index));
   return arg && arg->binding ? scope.constant(*arg->binding) : nullptr;
+}
+
+std::optional<double> Call::known_number(ValueId x) {
+  if (element_count(shape(x)) != 1) return std::nullopt;
+  std::vector<ValueId> read;
+  ValueId constant = folded(graph, x, read);
+  if (constant == kNone) return std::nullopt;
+  for (TensorStorage& storage : scope.storages())  // what the number was made of must not change any more
+    if (std::find(read.begin(), read.end(), storage.value) != read.end()) storage.baked = true;
+  return real_at(graph.value(constant), 0);
 }
 
 bool Call::contiguous(size_t index) const {

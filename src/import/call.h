@@ -42,6 +42,7 @@ class Call : public NodeBuilder {
   std::vector<ArgValue> args;           // in the schema's order, defaults filled in
   std::vector<Type> results;            // as the file declares them
   std::vector<bool> wanted;             // false for results the file marks as unused
+  std::string warning;                  // what the user should know about what the builder did
 
   bool none(size_t index) const;
   ValueId tensor(size_t index);  // the value as it stands now
@@ -64,6 +65,8 @@ class Call : public NodeBuilder {
   Ints axes(size_t index, int rank) const;     // sorted; none or empty: all
   // The constant that a tensor argument is, or null. Reading it makes no value.
   const StoredTensor* constant_arg(size_t index) const;
+  // The one element of a value that is computed from constants alone; nullopt when it depends on the inputs.
+  std::optional<double> known_number(ValueId x);
   // The exporter's strides say that the argument is row-major.
   bool contiguous(size_t index) const;
   std::string_view detail() const;  // the row's

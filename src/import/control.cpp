@@ -108,8 +108,9 @@ std::unique_ptr<Graph> GraphImporter::import_body(Json argument, const std::vect
   return body;
 }
 
-// with torch.no_grad() and the like: the body's nodes belong where they stand.
-void GraphImporter::import_inline(const Fields& node, Json body, const std::vector<Json>& arguments) {
+// with torch.no_grad() and the like, or a branch that is known to be taken: the body's nodes belong where they stand.
+// Arguments that are not tensors are nullopt.
+void GraphImporter::import_inline(const Fields& node, Json body, const std::vector<std::optional<Binding>>& arguments) {
   Deeper deeper(program_.depth);
   Json definition = member(graph_of(body), "graph");
   Scope::Names names;
@@ -120,10 +121,8 @@ void GraphImporter::import_inline(const Fields& node, Json body, const std::vect
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::optional<Json> tensor = find(inputs[i], "as_tensor");
     if (!tensor) continue;
-    ArgValue value = read_argument(arguments[i]);
-    const TensorArg* arg = std::get_if<TensorArg>(&value);
-    if (!arg || !arg->binding) malformed("a body takes a tensor where it gets something else");
-    names.emplace(as_text(member(*tensor, "name"), "name"), *arg->binding);
+    if (!arguments[i]) malformed("a body takes a tensor where it gets something else");
+    names.emplace(as_text(member(*tensor, "name"), "name"), *arguments[i]);
   }
   Outputs outputs = read_outputs(node);
   Scope::Names outer_names = scope.exchange_names(std::move(names));
@@ -147,6 +146,16 @@ void GraphImporter::import_inline(const Fields& node, Json body, const std::vect
   for (size_t i = 0; i < results.size(); ++i) scope.bind_alias(outputs.names[i], results[i]);
 }
 
+// A condition that is a Python flag, or a tensor computed from constants alone
+std::optional<bool> GraphImporter::known_condition(Json argument) {
+  ArgValue predicate = read_argument(argument);
+  if (const bool* flag = std::get_if<bool>(&predicate)) return *flag;
+  const TensorArg* tensor = std::get_if<TensorArg>(&predicate);
+  if (!tensor || !tensor->binding) malformed("the condition of cond is not a tensor");
+  std::optional<double> known = call_.known_number(scope.read(*tensor->binding, call_));
+  return known ? std::optional(*known != 0) : std::nullopt;
+}
+
 void GraphImporter::import_control(const Fields& node, std::string_view target) {
   std::string_view kind = target.substr(target.find('.') + 1);
   std::vector<Json> args = control_arguments(node);
@@ -157,7 +166,13 @@ void GraphImporter::import_control(const Fields& node, std::string_view target) 
     size_t body = 0;
     while (body < args.size() && !find(args[body], "as_graph")) ++body;
     need(body + 1);
-    return import_inline(node, args[body], {args.begin() + static_cast<std::ptrdiff_t>(body) + 1, args.end()});
+    std::vector<std::optional<Binding>> arguments;
+    for (size_t i = body + 1; i < args.size(); ++i) {
+      ArgValue value = read_argument(args[i]);
+      const TensorArg* tensor = std::get_if<TensorArg>(&value);
+      arguments.push_back(tensor && tensor->binding ? std::optional(*tensor->binding) : std::nullopt);
+    }
+    return import_inline(node, args[body], arguments);
   }
   Op op = kind == "cond"         ? Op::Cond
           : kind == "while_loop" ? Op::While
@@ -173,11 +188,14 @@ void GraphImporter::import_control(const Fields& node, std::string_view target) 
   std::vector<std::vector<Operand>> groups;
   need(op == Op::Map ? 3 : 4);
   if (op == Op::Cond) {
+    std::optional<bool> known = known_condition(args[0]);
+    if (known) {
+      std::vector<std::optional<Binding>> arguments;
+      for (const Operand& operand : operands(args[3])) arguments.emplace_back(*operand.binding);
+      return import_inline(node, args[*known ? 1 : 2], arguments);
+    }
     ArgValue predicate = read_argument(args[0]);
-    if (const bool* known = std::get_if<bool>(&predicate))
-      malformed("the condition of cond is always {}; call that branch directly", *known);
     const TensorArg* tensor = std::get_if<TensorArg>(&predicate);
-    if (!tensor || !tensor->binding) malformed("the condition of cond is not a tensor");
     inputs.push_back(scope.read(*tensor->binding, call_));
   }
   for (size_t i = op == Op::Cond ? 1 : 0; i < args.size(); ++i) {

@@ -32,9 +32,10 @@ struct ImportOptions {
 
 // What the user should know about a model that imports.
 struct ImportNote {
-  std::string node;     // the exported name
-  std::string source;   // "net.py:31"
-  std::string message;  // why the operator stays opaque
+  std::string node;      // the exported name
+  std::string source;    // "net.py:31"
+  std::string message;   // why the operator stays opaque, or what was left out
+  bool warning = false;  // something was left out: the user must know
 };
 
 // Several problems show at once: the error carries one line per problem. `notes` may be null.

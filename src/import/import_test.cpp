@@ -248,6 +248,15 @@ TEST(Locations, take_the_innermost_frame_of_the_user) {
       "self._conv_forward(x)\n",
       "L__self__,,net.Net;L__self___conv,conv,torch.nn.modules.conv.Conv2d");
   EXPECT_EQ(loc, (Loc{"net.py", 31, "y = self.conv(x)", "conv", "Conv2d"}));
+  // A package of models is the user's code too: its innermost line says more than the wrapper around it.
+  Loc packaged = read_location(
+      "  File \"/home/me/wrap.py\", line 4, in forward\n    return self.model(x)\n"
+      "  File \"/env/lib/python3.11/site-packages/timm/models/resnet.py\", line 90, in forward\n    x = self.act(x)\n"
+      "  File \"/env/lib/python3.11/site-packages/torch/nn/functional.py\", line 7, in relu\n    return "
+      "torch.relu(x)\n",
+      "");
+  EXPECT_EQ(packaged.file, "resnet.py");
+  EXPECT_EQ(packaged.line, 90);
   EXPECT_EQ(read_location("", ""), Loc{});
   EXPECT_EQ(read_location("File \"", "a"), Loc{});
   EXPECT_EQ(read_location("File \"n.py\", line 3, in f", "a,b").line, 3);

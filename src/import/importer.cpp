@@ -303,6 +303,7 @@ void GraphImporter::import_operator(const Fields& node, std::string_view target,
   call.row = known.found.row;
   call.results.clear();
   call.wanted.clear();
+  call.warning.clear();
   for (size_t i = 0; i < outputs.names.size(); ++i) {
     if (!outputs.tensors[i]) malformed("its result is a number that depends on the data; compute with tensors instead");
     call.results.push_back(outputs.metas[i].type);
@@ -323,11 +324,15 @@ void GraphImporter::import_operator(const Fields& node, std::string_view target,
   }
   if (values.empty() && !outputs.names.empty()) {
     values = make_opaque(call, call.row && !call.row->build && !call.row->detail.empty() ? call.row->detail : target);
-    const Loc* loc = graph_.loc(call.loc);
-    program_.notes.push_back(
-        {call.name, loc ? to_text(*loc) : std::string(), fmt::format("{} stays a host kernel: {}", target, why)});
+    note(fmt::format("{} stays a host kernel: {}", target, why), false);
   }
+  if (!call.warning.empty()) note(call.warning, true);
   bind_results(call, known, outputs, std::move(values));
+}
+
+void GraphImporter::note(std::string message, bool warning) {
+  const Loc* loc = graph_.loc(call_.loc);
+  program_.notes.push_back({call_.name, loc ? to_text(*loc) : std::string(), std::move(message), warning});
 }
 
 void GraphImporter::bind_results(Call& call, const Program::Target& known, const Outputs& outputs,
@@ -390,10 +395,9 @@ void GraphImporter::import_number(const Fields& node, std::string_view target) {
       result = Number(call_.dim(x, normalised_axis(*axis, call_.rank(x))));
     } else if (target == "aten.sym_numel.default") {
       result = Number(element_count(call_.shape(scope.read(*tensor->binding, call_))));
-    } else if (const StoredTensor* known = scope.constant(*tensor->binding);
-               known && element_count(known->type.shape) == 1) {
-      double value = load_element(known->data.data(), known->type.dtype);
-      result = is_float(known->type.dtype) ? Number(value) : Number(static_cast<int64_t>(value));
+    } else if (std::optional<double> known = call_.known_number(scope.read(*tensor->binding, call_))) {
+      DType dtype = call_.dtype(scope.read(*tensor->binding, call_));
+      result = is_float(dtype) ? Number(*known) : Number(static_cast<int64_t>(*known));
     }
     if (!result) malformed("its result is a number that depends on the data; compute with tensors instead");
   } else {

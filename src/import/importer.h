@@ -87,16 +87,18 @@ class GraphImporter {
   ArgValue number_argument(Json reference);
   Outputs read_outputs(const Fields& node) const;
   Number number_of(const ArgValue& value) const;
+  void note(std::string message, bool warning);  // about the node at hand
   void give_up_on(const Fields& node, const std::string& message);
 
   // control.cpp
   void import_control(const Fields& node, std::string_view target);
   std::vector<Json> control_arguments(const Fields& node) const;
+  std::optional<bool> known_condition(Json argument);
   std::vector<Operand> operands(Json argument);
   bool bakeable(const Binding& binding);
   std::unique_ptr<Graph> import_body(Json argument, const std::vector<Operand>& operands,
                                      const std::vector<bool>& scanned);
-  void import_inline(const Fields& node, Json body, const std::vector<Json>& arguments);
+  void import_inline(const Fields& node, Json body, const std::vector<std::optional<Binding>>& arguments);
 
   Program& program_;
   Graph& graph_;

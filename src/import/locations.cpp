@@ -20,11 +20,12 @@ struct Frame {
   std::string_view code;
 };
 
-// PyTorch's own frames say nothing about the model.
+// PyTorch's own frames say nothing about the model. Those of packages that hold models do.
 bool is_library(std::string_view file) {
-  return file.find("/site-packages/") != std::string_view::npos ||
-         file.find("/dist-packages/") != std::string_view::npos || file.find("/torch/nn/") != std::string_view::npos ||
-         file.starts_with('<');
+  constexpr std::string_view kPyTorch[] = {"/site-packages/torch/", "/dist-packages/torch/", "/torch/nn/"};
+  for (std::string_view folder : kPyTorch)
+    if (file.find(folder) != std::string_view::npos) return true;
+  return file.starts_with('<');
 }
 
 // One `File "net.py", line 31, in forward` with the source line below it, when it is there.

@@ -131,6 +131,10 @@ ValueId NodeBuilder::constant(Type constant_type, Buffer data) {
   return made(graph.add_constant(std::move(constant_type), graph.store(std::move(data)), name));
 }
 
+ValueId NodeBuilder::counted(int64_t count, DType to) {
+  return filled(to, {count}, [](int64_t i) { return i; });
+}
+
 std::vector<ValueId> NodeBuilder::make_all(Op op, std::vector<ValueId> inputs, Attrs attrs,
                                            std::vector<std::unique_ptr<Graph>> bodies) {
   check_attributes(attrs, name);
@@ -198,10 +202,32 @@ ValueId NodeBuilder::clamp(ValueId x, std::optional<double> min, std::optional<d
   return make(Op::Clamp, {x}, std::move(attrs));
 }
 
+ValueId NodeBuilder::compare(std::string_view fn, ValueId a, ValueId b) {
+  return make(Op::Compare, {a, b}, {{Key::Fn, std::string(fn)}});
+}
+
+ValueId NodeBuilder::log_add_exp(ValueId a, ValueId b) {
+  ValueId distance = unary("neg", unary("abs", sub(a, b)));
+  return add(make(Op::Maximum, {a, b}), unary("softplus", distance, 1, 20));
+}
+
 ValueId NodeBuilder::scaled(ValueId x, double factor) { return factor == 1.0 ? x : mul(x, scalar(factor, dtype(x))); }
 
 ValueId NodeBuilder::reduce(Op op, ValueId x, Ints axes, bool keepdim) {
+  if (axes.empty() && op != Op::Any && op != Op::All && !type(x).quantized()) {  // of a scalar
+    bool widens = (op == Op::Sum || op == Op::Prod) && !is_float(dtype(x));
+    return widens ? cast(x, DType::I64) : x;
+  }
   return make(op, {x}, {{Key::Axes, std::move(axes)}, {Key::Keepdim, keepdim}});
+}
+
+ValueId NodeBuilder::norm(ValueId x, double p, const Ints& axes, bool keepdim) {
+  if (p == 2) return unary("sqrt", reduce(Op::Sum, unary("square", x), axes, keepdim));
+  ValueId size = unary("abs", x);
+  if (p == 1) return reduce(Op::Sum, size, axes, keepdim);
+  if (std::isinf(p)) return reduce(p > 0 ? Op::ReduceMax : Op::ReduceMin, size, axes, keepdim);
+  if (p == 0) return reduce(Op::Sum, cast(compare("ne", x, scalar(0, dtype(x))), dtype(x)), axes, keepdim);
+  return unary("pow", reduce(Op::Sum, unary("pow", size, p), axes, keepdim), 1 / p);
 }
 
 ValueId NodeBuilder::reshape(ValueId x, Shape to) {
@@ -222,6 +248,15 @@ ValueId NodeBuilder::swap(ValueId x, int64_t a, int64_t b) {
   if (perm.empty()) return x;
   std::swap(perm.at(static_cast<size_t>(a)), perm.at(static_cast<size_t>(b)));
   return transpose(x, std::move(perm));
+}
+
+ValueId NodeBuilder::pad(ValueId x, int64_t axis, int64_t before, int64_t after, double value) {
+  dim(x, axis);
+  if (before == 0 && after == 0) return x;
+  Ints amounts(static_cast<size_t>(rank(x)) * 2, 0);
+  amounts[static_cast<size_t>(axis) * 2] = before;
+  amounts[static_cast<size_t>(axis) * 2 + 1] = after;
+  return make(Op::Pad, {x}, {{Key::Padding, amounts}, {Key::Mode, std::string("constant")}, {Key::Value, value}});
 }
 
 ValueId NodeBuilder::slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step) {

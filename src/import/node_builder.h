@@ -33,7 +33,8 @@ class NodeBuilder {
   // -- constants
   ValueId scalar(double value, DType dtype);  // rank 0
   ValueId constant(Type type, Buffer data);
-  template <typename Fill>  // fill(i) -> double, or int64_t for exact integers
+  ValueId counted(int64_t count, DType dtype = DType::I64);  // 0, 1, 2, ...
+  template <typename Fill>                                   // fill(i) -> double, or int64_t for exact integers
   ValueId filled(DType dtype, Shape shape, Fill fill);
 
   // -- nodes
@@ -48,11 +49,17 @@ class NodeBuilder {
   ValueId sub(ValueId a, ValueId b) { return make(Op::Sub, {a, b}); }
   ValueId mul(ValueId a, ValueId b) { return make(Op::Mul, {a, b}); }
   ValueId div(ValueId a, ValueId b) { return make(Op::Div, {a, b}); }
-  ValueId scaled(ValueId x, double factor);  // x * factor, x itself for 1
+  ValueId matmul(ValueId a, ValueId b) { return make(Op::MatMul, {a, b}); }
+  ValueId compare(std::string_view fn, ValueId a, ValueId b);
+  ValueId where(ValueId condition, ValueId a, ValueId b) { return make(Op::Where, {condition, a, b}); }
+  ValueId log_add_exp(ValueId a, ValueId b);  // log(exp(a) + exp(b)), without large numbers in between
+  ValueId scaled(ValueId x, double factor);   // x * factor, x itself for 1
   ValueId reduce(Op op, ValueId x, Ints axes, bool keepdim);
+  ValueId norm(ValueId x, double p, const Ints& axes, bool keepdim);  // (sum |x|^p)^(1/p), or its limit
   ValueId reshape(ValueId x, Shape shape);
   ValueId transpose(ValueId x, Ints perm);
   ValueId swap(ValueId x, int64_t a, int64_t b);
+  ValueId pad(ValueId x, int64_t axis, int64_t before, int64_t after, double value);
   ValueId slice(ValueId x, int64_t axis, int64_t start, int64_t end,
                 int64_t step = 1);  // clamps as Python does; step > 0
   ValueId select(ValueId x, int64_t axis, int64_t index);

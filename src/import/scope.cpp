@@ -139,7 +139,7 @@ ValueId Scope::read(Binding& binding, const NodeBuilder& at) {
 void Scope::write(Binding& binding, ValueId value, NodeBuilder& at) {
   ValueId old = read(binding, at);
   TensorStorage& to = storages_[binding.storage];
-  if (to.baked) unsupported("an in-place operator changes a tensor that control flow has already read");
+  if (to.baked) unsupported("an in-place operator changes a tensor that a condition or control flow has already read");
   if (to.origin == TensorStorage::Origin::Weight) {
     if (body_)
       malformed(

@@ -23,7 +23,7 @@ struct TensorStorage {
   uint32_t version = 0;   // counts the writes
   std::string name;       // of inputs and weights
   const StoredTensor* constant = nullptr;
-  bool baked = false;  // copied into a body: must not change any more
+  bool baked = false;  // copied into a body, or read as a number: must not change any more
 };
 
 using Number = std::variant<bool, int64_t, double, std::string>;

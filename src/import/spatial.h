@@ -22,4 +22,8 @@ ValueId batched(Call& c, ValueId x, size_t spatial, Make make) {
   return c.reshape(y, std::move(shape));
 }
 
+// aten_window.cpp: of a max pool over x[N, C, spatial...], as indices into each plane; padding: one number per dim.
+ValueId positions_of_maxima(Call& c, ValueId x, const Ints& kernel, const Ints& stride, const Ints& padding,
+                            const Ints& dilation, const Shape& out);
+
 }  // namespace swoop

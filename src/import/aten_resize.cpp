@@ -1,0 +1,191 @@
+// Resampling. Nearest and linear stay one Resize, plane by plane. Every other separable interpolation, by any factor,
+// is a product with a constant matrix along each axis: exact for constants, and a layer like any other for the NPU.
+#include <algorithm>
+#include <cmath>
+
+#include "import/aten.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr int64_t kMaxSide = 8192;  // of the matrix of an axis
+
+struct Resampling {
+  std::string_view kind;  // the row's detail
+  bool align_corners = false;
+  Doubles factors;  // per axis, as given by the user; 0 where PyTorch works them out from the sizes
+};
+
+// How far one element of the result is from the next, in elements of the input. In float, as PyTorch computes it.
+float step_between(int64_t in, int64_t out, bool align_corners, double factor) {
+  if (align_corners) return out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f;
+  return factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(in) / static_cast<float>(out);
+}
+
+// The kernels: how much a sample counts at a distance. Keys' cubic has a parameter; PyTorch's differs with
+// antialiasing.
+double cubic(double x, double a) {
+  x = std::fabs(x);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+double tent(double x) { return std::max(0.0, 1 - std::fabs(x)); }
+
+// What each element of the result takes of each element of the input: rows of `in` numbers.
+std::vector<float> interpolation(std::string_view kind, int64_t in, int64_t out, float step) {
+  std::vector<float> matrix(static_cast<size_t>(in * out), 0.0f);
+  for (int64_t i = 0; i < out; ++i) {
+    float* row = matrix.data() + i * in;
+    auto at = static_cast<float>(i) + 0.5f;
+    auto inside = [&](double x) { return static_cast<int64_t>(std::clamp<double>(x, 0, static_cast<double>(in - 1))); };
+    if (kind == "nearest") {
+      row[inside(static_cast<float>(i) * step)] = 1;
+    } else if (kind == "exact") {
+      row[inside(at * step)] = 1;
+    } else if (kind == "cubic" || kind == "cubic corners") {
+      double source = kind == "cubic" ? step * at - 0.5f : step * static_cast<float>(i);
+      double first = std::floor(source);
+      for (int tap = -1; tap <= 2; ++tap)
+        row[inside(first + tap)] += static_cast<float>(cubic(source - first - tap, -0.75));
+    } else {  // antialiased: the kernel is as wide as the step
+      double wide = std::max(step, 1.0f), reach = (kind == "cubic aa" ? 2 : 1) * wide, centre = step * at;
+      auto from = std::max<int64_t>(0, static_cast<int64_t>(centre - reach + 0.5));
+      int64_t to = std::min<int64_t>(in, static_cast<int64_t>(centre + reach + 0.5));
+      double sum = 0;
+      auto weight = [&](int64_t j) {
+        double x = (static_cast<double>(j) - centre + 0.5) / wide;
+        return kind == "cubic aa" ? cubic(x, -0.5) : tent(x);
+      };
+      for (int64_t j = from; j < to; ++j) sum += weight(j);
+      for (int64_t j = from; j < to; ++j) row[j] = static_cast<float>(weight(j) / sum);
+    }
+  }
+  return matrix;
+}
+
+bool is_identity(const std::vector<float>& matrix, int64_t in, int64_t out) {
+  for (int64_t i = 0; i < in * out; ++i)
+    if (matrix[static_cast<size_t>(i)] != (i / in == i % in ? 1.0f : 0.0f)) return false;
+  return in == out;
+}
+
+// x [N, C, spatial...] by a matrix per axis
+ValueId by_matrices(Call& c, ValueId x, const Resampling& how) {
+  const Shape out = c.result().shape;
+  if (!is_float(c.dtype(x))) unsupported("resampling of integers");
+  for (int64_t axis = c.rank(x) - 1; axis >= 2; --axis) {
+    int64_t from = c.dim(x, axis), to = out[static_cast<size_t>(axis)];
+    float step = step_between(from, to, how.align_corners, how.factors[static_cast<size_t>(axis) - 2]);
+    bool corners = how.kind == "cubic" && how.align_corners;
+    std::vector<float> matrix = interpolation(corners ? "cubic corners" : how.kind, from, to, step);
+    if (is_identity(matrix, from, to)) continue;
+    ValueId weight =
+        c.filled(c.dtype(x), {to, from}, [&](int64_t i) { return double{matrix[static_cast<size_t>(i)]}; });
+    x = c.swap(c.linear(c.swap(x, axis, c.rank(x) - 1), weight), axis, c.rank(x) - 1);
+  }
+  return x;
+}
+
+// One Resize of the plane [N, C, H, W]
+ValueId resized_plane(Call& c, ValueId x, std::string_view mode, Ints size, bool align_corners, Doubles factors) {
+  if (Ints(c.shape(x).begin() + 2, c.shape(x).end()) == size && factors == Doubles{0, 0}) return x;
+  return c.make(Op::Resize, {x},
+                {{Key::Size, std::move(size)},
+                 {Key::Mode, std::string(mode)},
+                 {Key::AlignCorners, align_corners},
+                 {Key::Scales, std::move(factors)}});
+}
+
+// A line [N, C, W] is a plane of height 1; a volume [N, C, D, H, W] is its planes, then its depth.
+ValueId by_planes(Call& c, ValueId x, std::string_view mode, const Resampling& how) {
+  const Shape in = c.shape(x), out = c.result().shape;
+  const Doubles& f = how.factors;
+  if (in.size() == 3)
+    return c.reshape(resized_plane(c, c.unsqueeze(x, 2), mode, {1, out[2]}, how.align_corners, {0, f[0]}), out);
+  if (in.size() == 4) return resized_plane(c, x, mode, {out[2], out[3]}, how.align_corners, {f[0], f[1]});
+  x = c.reshape(x, {in[0], in[1] * in[2], in[3], in[4]});
+  x = resized_plane(c, x, mode, {out[3], out[4]}, how.align_corners, {f[1], f[2]});
+  int64_t plane = out[3] * out[4];
+  x = c.reshape(x, {in[0], in[1], in[2], plane});
+  return c.reshape(resized_plane(c, x, mode, {out[2], plane}, how.align_corners, {f[0], 0}), out);
+}
+
+// Whether rounding at the middle of an element, as nearest-exact does, chooses the same elements as at its start.
+bool nearest_is_exact(const Shape& in, const Shape& out, const Resampling& how) {
+  for (size_t axis = 2; axis < in.size(); ++axis) {
+    float step = step_between(in[axis], out[axis], false, how.factors[axis - 2]);
+    if (interpolation("nearest", in[axis], out[axis], step) != interpolation("exact", in[axis], out[axis], step))
+      return false;
+  }
+  return true;
+}
+
+ValueId resample(Call& c, bool align_corners, Doubles factors) {
+  ValueId x = c.tensor(0);
+  const Shape &in = c.shape(x), &out = c.result().shape;
+  if (in.size() < 3 || in.size() > 5 || out.size() != in.size() || element_count(in) == 0 || element_count(out) == 0)
+    malformed("its input has {} dimensions", c.rank(x));
+  if (out[0] != in[0] || out[1] != in[1]) malformed("it changes the batch or the channels");
+  factors.resize(in.size() - 2, 0.0);
+  Resampling how{c.detail(), align_corners, std::move(factors)};
+  if (how.kind == "nearest" || how.kind == "bilinear") return by_planes(c, x, how.kind, how);
+  for (size_t axis = 2; axis < in.size(); ++axis)
+    if (in[axis] > kMaxSide || out[axis] > kMaxSide) unsupported("resampling of more than {} elements", kMaxSide);
+  if (how.kind == "exact" && nearest_is_exact(in, out, how)) return by_planes(c, x, "nearest", how);
+  return by_matrices(c, x, how);
+}
+
+Doubles factors_from(const Call& c, size_t first) {
+  Doubles factors;
+  for (size_t i = first; i < c.args.size(); ++i) factors.push_back(c.real_or_none(i).value_or(0));
+  return factors;
+}
+
+Results resize_vec(Call& c) { return resample(c, false, c.none(2) ? Doubles{} : c.reals(2)); }
+Results resize_aligned_vec(Call& c) { return resample(c, c.flag(2), c.none(3) ? Doubles{} : c.reals(3)); }
+Results resize(Call& c) { return resample(c, false, factors_from(c, 2)); }
+Results resize_aligned(Call& c) { return resample(c, c.flag(2), factors_from(c, 3)); }
+
+constexpr std::string_view kVec = "input, output_size, scale_factors";
+constexpr std::string_view kAlignedVec = "input, output_size, align_corners, scale_factors";
+constexpr std::string_view kLine = "self, output_size, scales=None";
+constexpr std::string_view kPlane = "self, output_size, scales_h=None, scales_w=None";
+constexpr std::string_view kVolume = "self, output_size, scales_d=None, scales_h=None, scales_w=None";
+constexpr std::string_view kAlignedLine = "self, output_size, align_corners, scales=None";
+constexpr std::string_view kAlignedPlane = "self, output_size, align_corners, scales_h=None, scales_w=None";
+constexpr std::string_view kAlignedVolume =
+    "self, output_size, align_corners, scales_d=None, scales_h=None, scales_w=None";
+
+constexpr Row kResizeRows[] = {
+    {"aten.upsample_nearest1d.vec", kVec, resize_vec, "nearest"},
+    {"aten.upsample_nearest2d.vec", kVec, resize_vec, "nearest"},
+    {"aten.upsample_nearest3d.vec", kVec, resize_vec, "nearest"},
+    {"aten._upsample_nearest_exact1d.vec", kVec, resize_vec, "exact"},
+    {"aten._upsample_nearest_exact2d.vec", kVec, resize_vec, "exact"},
+    {"aten._upsample_nearest_exact3d.vec", kVec, resize_vec, "exact"},
+    {"aten.upsample_linear1d.vec", kAlignedVec, resize_aligned_vec, "bilinear"},
+    {"aten.upsample_bilinear2d.vec", kAlignedVec, resize_aligned_vec, "bilinear"},
+    {"aten.upsample_trilinear3d.vec", kAlignedVec, resize_aligned_vec, "bilinear"},
+    {"aten.upsample_bicubic2d.vec", kAlignedVec, resize_aligned_vec, "cubic"},
+    {"aten._upsample_bilinear2d_aa.vec", kAlignedVec, resize_aligned_vec, "linear aa"},
+    {"aten._upsample_bicubic2d_aa.vec", kAlignedVec, resize_aligned_vec, "cubic aa"},
+    {"aten.upsample_nearest1d.default", kLine, resize, "nearest"},
+    {"aten.upsample_nearest2d.default", kPlane, resize, "nearest"},
+    {"aten.upsample_nearest3d.default", kVolume, resize, "nearest"},
+    {"aten._upsample_nearest_exact1d.default", kLine, resize, "exact"},
+    {"aten._upsample_nearest_exact2d.default", kPlane, resize, "exact"},
+    {"aten._upsample_nearest_exact3d.default", kVolume, resize, "exact"},
+    {"aten.upsample_linear1d.default", kAlignedLine, resize_aligned, "bilinear"},
+    {"aten.upsample_bilinear2d.default", kAlignedPlane, resize_aligned, "bilinear"},
+    {"aten.upsample_trilinear3d.default", kAlignedVolume, resize_aligned, "bilinear"},
+    {"aten.upsample_bicubic2d.default", kAlignedPlane, resize_aligned, "cubic"},
+    {"aten._upsample_bilinear2d_aa.default", kAlignedPlane, resize_aligned, "linear aa"},
+    {"aten._upsample_bicubic2d_aa.default", kAlignedPlane, resize_aligned, "cubic aa"},
+};
+
+}  // namespace
+
+std::span<const Row> resize_rows() { return kResizeRows; }
+
+}  // namespace swoop
