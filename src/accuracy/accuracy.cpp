@@ -87,6 +87,13 @@ LayerAccuracy accuracy_of(const Graph& quantized, const Node& node, const Layer&
 
 }  // namespace
 
+void Noise::add(float reference, float actual) {
+  double x = static_cast<double>(reference);
+  double d = x - static_cast<double>(actual);
+  signal += x * x;
+  error += d * d;
+}
+
 void Noise::add(const Tensor& reference, const Tensor& actual) {
   CHECK(reference.shape == actual.shape && reference.dtype == actual.dtype, "tensors of {} and {} are compared",
         to_text(reference.shape), to_text(actual.shape));
@@ -98,11 +105,7 @@ void Noise::add(const Tensor& reference, const Tensor& actual) {
   std::span<const float> r = reference.as<float>();
   std::span<const float> a = actual.as<float>();
   for (size_t i = 0; i < r.size(); ++i) {
-    if (!std::isfinite(r[i])) continue;
-    double x = static_cast<double>(r[i]);
-    double d = x - static_cast<double>(a[i]);
-    signal += x * x;
-    error += d * d;
+    if (std::isfinite(r[i])) add(r[i], a[i]);
   }
 }
 

@@ -2,6 +2,8 @@
 // quantized graph against the float graph that it was made from.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +19,7 @@ struct Noise {
   double signal = 0;
   double error = 0;
 
+  void add(float reference, float actual);
   void add(const Tensor& reference,
            const Tensor& actual);  // of one type and shape; elements that are not finite are masked by design
   double db() const;               // 999 when they are equal
@@ -48,5 +51,51 @@ struct AccuracyReport {
 Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& quantized, const Samples& samples,
                                         OpaqueKernels* opaque = nullptr);
 std::string to_text(const AccuracyReport& report);
+
+// Signal over noise per part of an output. An output that a model joins from several values (boxes in pixels, scores
+// between 0 and 1) may be good as a whole and bad in one of them: what is small beside the others has no part in the
+// sum. A group is what one operand of the joining concats becomes in the output, however it is moved afterwards; an
+// output that is not joined is one group.
+struct GroupAccuracy {
+  size_t output = 0;   // among the graph's outputs
+  std::string name;    // of the value that the group holds
+  std::string source;  // "net.py:31"
+  double sqnr_db = 0;
+  bool flat = false;  // differs from element to element in float, and nowhere in the file
+};
+
+class OutputGroups {
+ public:
+  // Float outputs of `reference` are taken apart.
+  static Result<OutputGroups> of(const Graph& reference);
+
+  // One run: what output `output` should be and what it is. Other outputs than floats are left out.
+  void add(size_t output, const Tensor& expected, const Tensor& actual);
+
+  std::vector<GroupAccuracy> worst_first() const;
+
+ private:
+  struct Extent {
+    float min = INFINITY;
+    float max = -INFINITY;
+    void add(float x) {
+      min = std::min(min, x);
+      max = std::max(max, x);
+    }
+    bool moves() const { return max > min; }
+  };
+  struct Group {
+    std::string name;
+    std::string source;
+    Noise noise;
+    Extent expected;
+    Extent actual;
+  };
+  struct Output {
+    std::vector<uint32_t> group_of;  // by element
+    std::vector<Group> groups;
+  };
+  std::vector<Output> outputs_;
+};
 
 }  // namespace swoop

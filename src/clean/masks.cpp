@@ -15,9 +15,8 @@ constexpr float kHidden = -1e9f;
 
 // The one value that all elements of a float constant have.
 std::optional<float> uniform_value(const Rewriter& rw, ValueId id) {
-  const Value& value = rw.value(id);
-  if (!value.constant || !is_float(value.type.dtype) || value.type.quantized()) return std::nullopt;
-  Tensor tensor = to_tensor(value);
+  if (!is_float_constant(rw, id)) return std::nullopt;
+  Tensor tensor = to_tensor(rw.value(id));
   std::span<const float> x = tensor.as<float>();
   if (x.empty()) return std::nullopt;
   for (float one : x)
@@ -28,6 +27,7 @@ std::optional<float> uniform_value(const Rewriter& rw, ValueId id) {
 struct Choice {
   ValueId allowed;  // boolean
   bool inverted;    // true where something is hidden
+  float hidden;     // what stands there
 };
 
 // A float mask that is 0 where `allowed` says so and hides what it is added to elsewhere.
@@ -37,8 +37,8 @@ std::optional<Choice> choice_of(Rewriter& rw, ValueId mask) {
   std::optional<float> yes = uniform_value(rw, where->inputs[1]), no = uniform_value(rw, where->inputs[2]);
   auto hides = [](float x) { return x <= 2 * kMaskedBelow; };
   if (!yes || !no) return std::nullopt;
-  if (*yes == 0 && hides(*no)) return Choice{where->inputs[0], false};
-  if (*no == 0 && hides(*yes)) return Choice{where->inputs[0], true};
+  if (*yes == 0 && hides(*no)) return Choice{where->inputs[0], false, *no};
+  if (*no == 0 && hides(*yes)) return Choice{where->inputs[0], true, *yes};
   return std::nullopt;
 }
 
@@ -57,7 +57,7 @@ bool move_choice(Rewriter& rw, const Node& n) {
   const Node* where = rw.graph().producer(n.inputs[0]);
   if (n.inputs.size() != 1 || !where || where->op != Op::Where || !rw.used_once(n.inputs[0])) return false;
   const Type& type = rw.type(n.inputs[0]);
-  if (!is_float(type.dtype) || type.quantized() || rw.type(where->inputs[0]).shape != type.shape) return false;
+  if (!is_plain_float(type) || rw.type(where->inputs[0]).shape != type.shape) return false;
   std::optional<float> yes = uniform_value(rw, where->inputs[1]), no = uniform_value(rw, where->inputs[2]);
   if (!yes || !no) return false;
   ValueId allowed = rw.make(n.op, {where->inputs[0]}, n.attrs);
@@ -68,11 +68,10 @@ bool move_choice(Rewriter& rw, const Node& n) {
 
 // scores + where(c, 0, far below)  ->  where(c, scores, far below)
 bool add_to_choice(Rewriter& rw, const Node& n) {
-  const Type& type = rw.type(n.outputs[0]);
-  if (!is_float(type.dtype) || type.quantized()) return false;
+  if (!plain_floats(rw, n)) return false;
   for (size_t i = 0; i < 2; ++i) {
     ValueId scores = n.inputs[1 - i];
-    if (rw.type(scores).shape != type.shape) continue;
+    if (rw.type(scores).shape != rw.type(n.outputs[0]).shape) continue;
     std::optional<Choice> choice = choice_of(rw, n.inputs[i]);
     if (!choice) continue;
     rw.replace(n, hide(rw, scores, allowed_by(rw, *choice)));
@@ -81,10 +80,18 @@ bool add_to_choice(Rewriter& rw, const Node& n) {
   return false;
 }
 
-// attention with a mask that comes at run time  ->  softmax(where(mask, q . k^T, far below)) . v
+// Zeros in rows that `allowed` hides as a whole.
+ValueId clear_hidden_rows(Rewriter& rw, ValueId result, ValueId allowed) {
+  int64_t last = rw.type(allowed).rank() - 1;
+  ValueId some = rw.make(Op::Any, {allowed}, {{Key::Axes, Ints{last}}, {Key::Keepdim, true}});
+  float nothing = 0;
+  return rw.make(Op::Where, {some, result, float_constant(rw, {}, {&nothing, 1}, "nothing")});
+}
+
+// attention with a mask that comes at run time  ->  softmax(where(mask, q . k^T, far below)) . v, and zero where the
+// mask says no or minus infinity to a whole row, as PyTorch's attention has it
 bool open_masked_attention(Rewriter& rw, const Node& n) {
-  const Type out = rw.type(n.outputs[0]);
-  if (!is_float(out.dtype) || out.quantized() || n.inputs.size() < 4 || n.inputs[3] == kNone) return false;
+  if (!plain_floats(rw, n) || n.inputs.size() < 4 || n.inputs[3] == kNone) return false;
   ValueId q = n.inputs[0], k = n.inputs[1], v = n.inputs[2], mask = n.inputs[3];
   if (rw.value(mask).constant || n.flag(Key::Causal)) return false;
   Ints swap;
@@ -93,15 +100,19 @@ bool open_masked_attention(Rewriter& rw, const Node& n) {
   auto scale = static_cast<float>(n.real(Key::Scale));
   ValueId scaled = rw.make(Op::Mul, {q, float_constant(rw, {}, {&scale, 1}, n.name + "_scale")});
   ValueId scores = rw.make(Op::MatMul, {scaled, rw.make(Op::Transpose, {k}, {{Key::Perm, swap}})});
+  ValueId allowed = kNone;
+  bool clears = true;
   if (rw.type(mask).dtype == DType::Bool) {
-    scores = hide(rw, scores, mask);
+    allowed = mask;
   } else if (std::optional<Choice> choice = choice_of(rw, mask)) {
-    scores = hide(rw, scores, allowed_by(rw, *choice));
-  } else {
-    scores = rw.make(Op::Add, {scores, mask});
+    allowed = allowed_by(rw, *choice);
+    clears = std::isinf(choice->hidden);
   }
+  scores = allowed == kNone ? rw.make(Op::Add, {scores, mask}) : hide(rw, scores, allowed);
   int64_t last = rw.type(scores).rank() - 1;
-  rw.replace(n, rw.make(Op::MatMul, {rw.make(Op::Softmax, {scores}, {{Key::Axis, last}}), v}));
+  ValueId result = rw.make(Op::MatMul, {rw.make(Op::Softmax, {scores}, {{Key::Axis, last}}), v});
+  if (allowed != kNone && clears) result = clear_hidden_rows(rw, result, allowed);
+  rw.replace(n, result);
   return true;
 }
 

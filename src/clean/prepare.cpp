@@ -8,15 +8,6 @@ namespace swoop {
 
 namespace {
 
-bool plain_floats(const Rewriter& rw, const Node& n) {
-  const Type& type = rw.type(n.outputs[0]);
-  return is_float(type.dtype) && !type.quantized();
-}
-
-bool is_float_constant(const Rewriter& rw, ValueId id) {
-  return id != kNone && rw.value(id).constant && is_float(rw.type(id).dtype) && !rw.type(id).quantized();
-}
-
 // batch_norm(x) that found no layer to fold into  ->  depthwise 1x1 conv: one rounding, and one multiplication per
 // element
 bool batch_norm_to_conv(Rewriter& rw, const Node& n) {

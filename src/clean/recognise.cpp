@@ -12,7 +12,7 @@ namespace swoop {
 
 namespace {
 
-bool is_plain_float(const Type& type) { return type.dtype == DType::F32 && !type.quantized(); }
+bool is_plain_f32(const Type& type) { return type.dtype == DType::F32 && !type.quantized(); }
 
 // -- functions of one value: recognised by what they compute
 
@@ -126,7 +126,7 @@ std::optional<Attrs> function_of(const std::vector<float>& numbers, const std::v
 // elementwise steps that compute a known function of one value  ->  that function
 bool recognise_function(Rewriter& rw, const Node& n) {
   const Type type = rw.type(n.outputs[0]);
-  if (!is_plain_float(type)) return false;
+  if (!is_plain_f32(type)) return false;
   std::vector<const Node*> steps;
   collect_steps(rw, n, steps);
   if (steps.size() < 2) return false;
@@ -216,7 +216,7 @@ std::optional<ValueId> under_inverse_root(const Rewriter& rw, ValueId id) {
 
 // x * rsqrt(mean(x^2) + eps)  ->  rms_norm(x);  with x = y - mean(y), or its variance  ->  layer_norm(y)
 bool recognise_norm(Rewriter& rw, const Node& n) {
-  if (!is_plain_float(rw.type(n.outputs[0])) || n.has(Key::ActMin) || n.has(Key::ActMax) || n.has(Key::Mode))
+  if (!is_plain_f32(rw.type(n.outputs[0])) || n.has(Key::ActMin) || n.has(Key::ActMax) || n.has(Key::Mode))
     return false;
   for (size_t i = 0; i < (n.op == Op::Mul ? 2u : 1u); ++i) {
     ValueId x = n.inputs[i], factor = n.inputs[1 - i];
@@ -247,7 +247,7 @@ bool recognise_norm(Rewriter& rw, const Node& n) {
 // The constant as the parameter of a norm along the last axes of `shape`; nullopt when it has other dims.
 std::optional<ValueId> norm_parameter(Rewriter& rw, ValueId id, const Shape& shape, int64_t axis) {
   const Value& value = rw.value(id);
-  if (!value.constant || !is_plain_float(value.type)) return std::nullopt;
+  if (!value.constant || !is_plain_f32(value.type)) return std::nullopt;
   Shape wanted(shape.begin() + axis, shape.end()), has = value.type.shape;
   while (has.size() > wanted.size() && has[0] == 1) has.erase(has.begin());
   if (has != wanted) return std::nullopt;
@@ -257,7 +257,7 @@ std::optional<ValueId> norm_parameter(Rewriter& rw, ValueId id, const Shape& sha
 
 // norm(x) * w  ->  norm(x, w);  layer_norm(x) + b  ->  layer_norm(x, w, b)
 bool give_norm_parameter(Rewriter& rw, const Node& n) {
-  if (!is_plain_float(rw.type(n.outputs[0])) || n.has(Key::ActMin) || n.has(Key::ActMax)) return false;
+  if (!is_plain_f32(rw.type(n.outputs[0])) || n.has(Key::ActMin) || n.has(Key::ActMax)) return false;
   for (size_t i = 0; i < 2; ++i) {
     const Node* norm = rw.graph().producer(n.inputs[i]);
     if (!norm || (norm->op != Op::LayerNorm && norm->op != Op::RmsNorm) || !rw.used_once(n.inputs[i])) continue;

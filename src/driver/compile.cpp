@@ -331,6 +331,8 @@ void Compile::summarize(const Graph& graph) {
     if (!region.repairs.empty()) s.warnings.push_back(repaired_text(region.repairs));
   if (pipeline_.quantized && pipeline_.quantized->uncalibrated)
     s.warnings.push_back("UNCALIBRATED: the ranges were measured on random data; use the program for dry runs only");
+  if (pipeline_.quantized)
+    s.warnings.insert(s.warnings.end(), pipeline_.quantized->warnings.begin(), pipeline_.quantized->warnings.end());
   if (pipeline_.quantized && pipeline_.quantized->wanted_sqnr) s.warnings.push_back(raised_text(*pipeline_.quantized));
 }
 

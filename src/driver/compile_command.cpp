@@ -50,6 +50,9 @@ Command compile_command(CLI::App& app) {
   command->add_option("--max-cycles", o.gates.max_cycles, "fail where more cycles are estimated");
   command->add_option("--max-ms", o.gates.max_ms, "fail where one inference is estimated to take more milliseconds");
   command->add_flag("--one-region", o.gates.one_region, "fail where the NPU's part is not in one piece");
+  command->add_option("--allow-flat", o.gates.allow_flat,
+                      "parts of outputs that may have one value in the file though they vary in the float model (a "
+                      "pattern with * and ?)");
   command->add_flag("--no-host", o.gates.no_host, "fail where an operator stays on the host");
   command->add_option("--test", o.test,
                       "an .npz with held-out inputs, and `labels` or the outputs to expect (`out0`, ...): accuracy is "

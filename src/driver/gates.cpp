@@ -1,7 +1,9 @@
 #include "driver/gates.h"
 
 #include <fmt/ranges.h>
+#include <fnmatch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -26,6 +28,19 @@ void check_sqnr(std::vector<std::string>& broken, const Summary& summary, double
     if (!output.equal && output.sqnr_db < wanted)
       broken.push_back(
           fmt::format("--min-sqnr {}: output {} has {:.1f} dB", wanted, summary.outputs[i].name, output.sqnr_db));
+  }
+}
+
+// What varies in the float model and not in the file is lost, whatever the ratio of the whole output says.
+void check_flat(std::vector<std::string>& broken, const Summary& summary, const std::vector<std::string>& allowed) {
+  if (!summary.accuracy) return;
+  for (const PartAccuracy& part : summary.accuracy->parts) {
+    auto allows = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), part.name.c_str(), 0) == 0; };
+    if (!part.flat || std::any_of(allowed.begin(), allowed.end(), allows)) continue;
+    broken.push_back(
+        fmt::format("{}{} varies in the float model and has one value in the file: give it, or the values before it, "
+                    "int16 or float (--quantize-config), or accept it (--allow-flat {})",
+                    part.name, part.source.empty() ? "" : fmt::format(" ({})", part.source), part.name));
   }
 }
 
@@ -63,6 +78,7 @@ Result<void> check_gates(const Summary& summary, const CompileOptions& options) 
     broken.push_back(fmt::format("--no-host: the host computes {}", fmt::join(names, ", ")));
   }
   if (options.quantize.min_sqnr) check_sqnr(broken, summary, *options.quantize.min_sqnr);
+  check_flat(broken, summary, gates.allow_flat);
   if (broken.empty()) return {};
   return error("{}; no file is written", fmt::join(broken, "; "));
 }

@@ -19,7 +19,8 @@ struct Gates {
   std::optional<int64_t> max_cycles;  // estimated
   std::optional<double> max_ms;       // estimated, of one inference
   bool one_region = false;
-  bool no_host = false;  // every operator between the borders on the NPU
+  std::vector<std::string> allow_flat;  // patterns on the names of parts of outputs
+  bool no_host = false;                 // every operator between the borders on the NPU
 };
 
 struct CompileOptions {

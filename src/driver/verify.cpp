@@ -54,6 +54,9 @@ class FileChecker {
     options.npu.target = check_.pipeline->target;
     TRY_ASSIGN(runner_, load_program(check_.pte, options));
     const Pipeline& pipeline = *check_.pipeline;
+    if (pipeline.reference) {
+      TRY_ASSIGN(groups_, OutputGroups::of(*pipeline.reference));
+    }
     if (pipeline.typed) forecast_.emplace(*pipeline.typed, pipeline.opaque.get());
     Samples made_up;
     if (!pipeline.samples) {
@@ -82,6 +85,7 @@ class FileChecker {
       TRY(run_test(*pipeline.test, summary));
     }
     for (const OutputNoise& output : outputs_) summary.outputs.push_back(output.summary());
+    if (groups_) summary.parts = parts_of(groups_->worst_first());
     return summary;
   }
 
@@ -288,6 +292,7 @@ class FileChecker {
       for (size_t i = 0, next = 0; i < float_state_.size() && next < outputs.size(); ++i) {
         if (reference.output_port(i).role != Port::Role::User) continue;
         if (next == 0) first_float_ = float_state_[i];
+        groups_->add(i, float_state_[i], dequantize(outputs[next].data, output_types()[next]));
         if (!expected[next]) expected[next] = float_state_[i];
         ++next;
       }
@@ -299,6 +304,19 @@ class FileChecker {
       compare(*expected[i], dequantize(outputs[i].data, types[i]), outputs_[i]);
     }
     return {};
+  }
+
+  // Outputs of one part say it all themselves, unless that part is flat.
+  std::vector<PartAccuracy> parts_of(const std::vector<GroupAccuracy>& groups) const {
+    std::vector<PartAccuracy> parts;
+    for (const GroupAccuracy& group : groups) {
+      size_t beside =
+          std::count_if(groups.begin(), groups.end(), [&](const auto& g) { return g.output == group.output; });
+      if (check_.pipeline->reference->output_port(group.output).role != Port::Role::User) continue;
+      if (beside > 1 || group.flat)
+        parts.push_back({group.output, group.name, group.source, group.sqnr_db, group.flat});
+    }
+    return parts;
   }
 
   static void compare(const Tensor& expected, const Tensor& actual, OutputNoise& output) {
@@ -327,7 +345,8 @@ class FileChecker {
   std::optional<Tensor> first_float_;   // output 0 of the float model's last run
   Hits of_file_, of_float_;
   std::vector<OutputNoise> outputs_;
-  size_t layers_ = 0;  // that were compared with the forecast
+  std::optional<OutputGroups> groups_;  // of the float model
+  size_t layers_ = 0;                   // that were compared with the forecast
 };
 
 }  // namespace

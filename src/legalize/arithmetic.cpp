@@ -196,6 +196,35 @@ bool where_constant_mask(Rewriter& rw, const Node& n) {
   return false;
 }
 
+// where(mask, x, number)  ->  max(min(x, where(mask, highest, number)), where(mask, lowest, number)): the host chooses
+// among constants, as soon as it has the mask, and x stays on the NPU
+bool where_mask_of_bounds(Rewriter& rw, const Node& n) {
+  const Type& mask = rw.type(n.inputs[0]);
+  if (facts_of(rw).has_booleans || rw.value(n.inputs[0]).constant) return false;
+  const Type out = rw.type(n.outputs[0]);
+  if (!is_codes(out) || out.dtype == DType::I32) return false;
+  for (size_t keep = 1; keep < 3; ++keep) {
+    std::optional<double> other = constant_scalar(rw, n.inputs[3 - keep]);
+    ValueId x = n.inputs[keep];
+    if (!other || rw.value(x).constant || !is_codes(rw.type(x)) || rw.type(x).shape != out.shape) continue;
+    int64_t code =
+        quantize_value(static_cast<float>(*other), out.scale(), out.zero_point(), out.quant->qmin, out.quant->qmax);
+    Type one = with_shape(out, Shape(mask.shape.size(), 1));
+    auto bound = [&](int64_t open, std::string_view name) {
+      std::vector<ValueId> operands = {n.inputs[0], codes(rw, one, {&open, 1}, name),
+                                       codes(rw, one, {&code, 1}, "otherwise")};
+      if (keep == 2) std::swap(operands[1], operands[2]);
+      return rw.make(Op::Where, operands, {}, with_shape(out, mask.shape));
+    };
+    if (rw.type(x).quant != out.quant) x = rw.make(Op::Quantize, {x}, {}, out);
+    if (code != out.quant->qmax) x = rw.make(Op::Minimum, {x, bound(out.quant->qmax, "highest")}, {}, out);
+    if (code != out.quant->qmin) x = rw.make(Op::Maximum, {x, bound(out.quant->qmin, "lowest")}, {}, out);
+    rw.replace(n, x);
+    return true;
+  }
+  return false;
+}
+
 // where(x > c, x, d)  ->  threshold(x), one table; where(x > 0, x, ...) in PyTorch's other spellings are maxima
 bool where_to_threshold(Rewriter& rw, const Node& n) {
   const Node* compare = rw.producer(n, 0, Op::Compare);
@@ -234,6 +263,7 @@ std::span<const Rule> arithmetic_rules() {
       {"argmin-to-argmax", {Op::ArgMin}, argmin_to_argmax},
       {"where-to-threshold", {Op::Where}, where_to_threshold},
       {"where-constant-mask", {Op::Where}, where_constant_mask},
+      {"where-mask-of-bounds", {Op::Where}, where_mask_of_bounds},
   };
   return kRules;
 }

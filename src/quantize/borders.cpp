@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quantize/layers.h"
+#include "quantize/parts.h"
 
 namespace swoop {
 
@@ -51,7 +52,7 @@ ValueId quantized_copy(Placement& p, ValueId id) {
   if (!fresh) return at->second;
   at->second = add_border(p, Op::Quantize, id, p.graph.type(id), "_q", Domain::Reader);
   mark(p.borders, at->second);
-  p.borders.float_of[at->second] = id;
+  p.borders.copy_of[at->second] = id;
   return at->second;
 }
 
@@ -61,11 +62,12 @@ ValueId float_copy(Placement& p, ValueId id) {
   Type type = p.graph.type(id);
   if (type.quantized()) type = Type{DType::F32, type.shape, {}};
   at->second = add_border(p, Op::Dequantize, id, std::move(type), "_dq", Domain::Float);
+  p.borders.copy_of[at->second] = id;
   return at->second;
 }
 
 // Which nodes and values are to have codes.
-void divide(Placement& p) {
+void divide(Placement& p, const std::vector<bool>& in_float) {
   Borders& b = p.borders;
   b.domains.resize(p.graph.node_slots(), Domain::Float);
   b.choices.resize(p.graph.node_slots());
@@ -75,7 +77,7 @@ void divide(Placement& p) {
   for (NodeId id : p.graph.order()) {
     const Node& node = p.graph.node(id);
     b.choices[id] = choose(p.graph, node, p.options);
-    b.domains[id] = domain_of(p.graph, node, b.choices[id]);
+    b.domains[id] = in_float[id] && !b.choices[id].by_scope ? Domain::Float : domain_of(p.graph, node, b.choices[id]);
     bool gives_codes = b.domains[id] == Domain::Quantized || b.domains[id] == Domain::Branch;
     for (ValueId output : node.outputs)
       if (p.graph.type(output).quantized() || (gives_codes && is_plain_float(p.graph, output))) mark(b, output);
@@ -102,13 +104,24 @@ void convert_operands(Placement& p, Node& node) {
 }  // namespace
 
 ValueId Borders::measured_id(ValueId id) const {
-  auto at = float_of.find(id);
-  return at == float_of.end() ? id : at->second;
+  for (auto at = copy_of.find(id); at != copy_of.end(); at = copy_of.find(id)) id = at->second;
+  return id;
 }
 
-Borders place_borders(Graph& graph, const QuantizeOptions& options, bool outputs_as_codes) {
+ValueId Borders::measured_origin(const Graph& graph, ValueId id) const {
+  while (true) {
+    ValueId from = origin(graph, measured_id(id));
+    if (from == id) return id;
+    id = from;
+  }
+}
+
+Borders place_borders(Graph& graph, const QuantizeOptions& options, const Measured& measured, bool outputs_as_codes) {
   Placement p{graph, options, {}, {}, {}};
-  divide(p);
+  PartForms parts = forms_of_parts(graph, measured);
+  if (outputs_as_codes) parts.in_float.assign(graph.node_slots(), false);
+  divide(p, parts.in_float);
+  p.borders.wide = std::move(parts.wide);
   for (NodeId id : graph.order()) convert_operands(p, graph.node(id));
   for (size_t i = 0; i < graph.outputs().size() && !outputs_as_codes; ++i) {
     ValueId output = graph.outputs()[i];

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "quantize/calibrate.h"
 #include "quantize/choices.h"
 
 namespace swoop {
@@ -18,18 +19,20 @@ enum class Domain : uint8_t {
 };
 
 struct Borders {
-  std::vector<Domain> domains;  // by node id
-  std::vector<Choice> choices;  // by node id
-  std::vector<bool> codes;      // by value id: has a quantized type, or will get one
-  std::map<ValueId, ValueId>
-      float_of;  // result of a quantize node that was placed -> the float value, which was measured
+  std::vector<Domain> domains;         // by node id
+  std::vector<Choice> choices;         // by node id
+  std::vector<bool> codes;             // by value id: has a quantized type, or will get one
+  std::vector<bool> wide;              // by value id: 8 bits would lose a part of it
+  std::map<ValueId, ValueId> copy_of;  // result of a border node that was placed -> what it was made of
 
   bool has_codes(ValueId id) const { return id < codes.size() && codes[id]; }
-  ValueId measured_id(ValueId id) const;  // the value of the float graph that has the statistics
+  ValueId measured_id(ValueId id) const;  // the value of the float graph that it holds
+  // The value of the float graph that has its statistics: back through movement and the borders on the way.
+  ValueId measured_origin(const Graph& graph, ValueId id) const;
 };
 
 // A body of a cond gives its outputs as codes: `outputs_as_codes`.
-Borders place_borders(Graph& graph, const QuantizeOptions& options, bool outputs_as_codes);
+Borders place_borders(Graph& graph, const QuantizeOptions& options, const Measured& measured, bool outputs_as_codes);
 
 inline bool is_plain_float(const Graph& graph, ValueId id) {
   return id != kNone && is_float(graph.type(id).dtype) && !graph.type(id).quantized();

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "quantize/choices.h"
+#include "quantize/complete.h"
 #include "quantize/layers.h"
 
 namespace swoop {
@@ -21,6 +22,13 @@ class Watch {
     m_.inner.resize(graph.node_slots());
     m_.lowest_peak.resize(values, INFINITY);
     m_.masked = masked_scores(graph);
+    m_.hides.resize(values);
+    for (ValueId id : possible_masks(graph)) m_.depths[id];
+    for (ValueId output : graph.outputs()) {
+      ValueId head = origin(graph, output);
+      const Node* node = graph.producer(head);
+      if (node && is_layer(node->op) && bounds_of(*node) == kAllReals) m_.heads[head];
+    }
     channel_axis_.resize(values, -1);
     hooks_.resize(values);
     observed_.resize(values);
@@ -58,8 +66,11 @@ class Watch {
   void observe(ValueId id, const Tensor& tensor) {
     if (observed_[id]) {
       m_.values[id].add(tensor.as<float>(), m_.masked[id] ? kMaskedBelow : -INFINITY);
-      if (m_.masked[id]) see_peaks(id, tensor);
+      auto depths = m_.depths.find(id);
+      if (depths != m_.depths.end()) depths->second.add(tensor.as<float>());
+      if (m_.masked[id] || depths != m_.depths.end()) see_peaks(id, tensor);
       if (channel_axis_[id] >= 0) see_channels(id, tensor);
+      if (auto head = m_.heads.find(id); head != m_.heads.end()) see_head(head->second, *graph_.producer(id), tensor);
     } else if (channel_axis_[id] >= 0 && tensor.dtype == DType::F32) {
       see_channels(id, tensor);
     }
@@ -77,10 +88,20 @@ class Watch {
     }
   }
 
-  void see_channels(ValueId id, const Tensor& tensor) {
-    auto axis = static_cast<size_t>(channel_axis_[id]);
+  static size_t elements_after(const Tensor& tensor, size_t axis) {
     size_t inner = 1;
     for (size_t d = axis + 1; d < tensor.shape.size(); ++d) inner *= static_cast<size_t>(tensor.shape[d]);
+    return inner;
+  }
+
+  static void see_head(ChannelExtents& head, const Node& layer, const Tensor& tensor) {
+    size_t axis = layer.op == Op::Linear ? tensor.shape.size() - 1 : 1;
+    head.add(tensor.as<float>(), static_cast<size_t>(tensor.shape[axis]), elements_after(tensor, axis));
+  }
+
+  void see_channels(ValueId id, const Tensor& tensor) {
+    auto axis = static_cast<size_t>(channel_axis_[id]);
+    size_t inner = elements_after(tensor, axis);
     m_.channels[id].add(tensor.as<float>(), static_cast<size_t>(tensor.shape[axis]), inner);
   }
 
@@ -214,28 +235,6 @@ ValueId origin(const Graph& graph, ValueId id) {
   return id;
 }
 
-std::vector<bool> masked_scores(const Graph& graph) {
-  std::vector<bool> masked(graph.value_slots());
-  if (graph.op_count(Op::Softmax) + graph.op_count(Op::LogSoftmax) == 0) return masked;
-  auto holds_mask = [&](ValueId id) {
-    const Value& value = graph.value(id);
-    if (!value.constant || !is_float(value.type.dtype)) return false;
-    Tensor tensor = to_tensor(value);
-    std::span<const float> x = tensor.as<float>();
-    return std::any_of(x.begin(), x.end(), [](float v) { return v <= 2 * kMaskedBelow; });
-  };
-  for (NodeId id = graph.first(); id != kNone; id = graph.node(id).next) {
-    const Node& node = graph.node(id);
-    if (node.op != Op::Softmax && node.op != Op::LogSoftmax) continue;
-    ValueId scores = origin(graph, node.inputs[0]);
-    const Node* sum = graph.producer(scores);
-    if (!sum || (sum->op != Op::Add && sum->op != Op::Where)) continue;
-    for (size_t i = sum->op == Op::Where ? 1 : 0; i < sum->inputs.size(); ++i)
-      masked[scores] = masked[scores] || holds_mask(sum->inputs[i]);
-  }
-  return masked;
-}
-
 Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKernels* opaque) {
   Measured measured;
   Watch watch(graph, measured, opaque);
@@ -250,6 +249,8 @@ Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKer
     if (all_ran(measured)) break;
   }
   TRY(check_numbers(graph, measured));
+  TRY(complete_ranges(graph, measured));
+  TRY(check_inputs(graph, measured));
   return measured;
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "quantize/masks.h"
 #include "quantize/quantize.h"
 #include "quantize/statistics.h"
 
@@ -12,8 +13,11 @@ namespace swoop {
 struct Measured {
   std::vector<Statistics> values;  // by value id; empty for constants, integers and the results of data movement
   std::vector<ChannelStatistics> channels;  // by value id, of the first operands of conv, conv_transpose and linear
+  std::map<ValueId, ChannelExtents> heads;  // of layers whose result is an output, without bounds of its own
   std::vector<Doubles> inner;               // by node id: attribute `inner` of composites
-  std::vector<bool> masked;                 // by value id: masked_scores()
+  std::vector<bool> masked;                 // by value id: scores of which some are masked
+  std::vector<bool> hides;                  // by value id: masks that are added to scores at run time
+  std::map<ValueId, Depths> depths;         // of possible_masks()
   std::vector<float> lowest_peak;           // by value id, of masked scores: the smallest of the rows' largest elements
   std::map<NodeId, std::vector<Measured>> bodies;
   bool ran = false;
@@ -23,10 +27,6 @@ Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKer
 
 // The value whose elements `id` consists of: back through data movement.
 ValueId origin(const Graph& graph, ValueId id);
-
-// Sums with (or choices of) a mask constant that softmax sees next, by value id. Their masked elements must not make
-// their range.
-std::vector<bool> masked_scores(const Graph& graph);
 
 // The measured range of what a composite computes inside, as ir/ops.def describes `inner`, for one set of operands;
 // joined to `inner`.

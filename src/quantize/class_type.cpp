@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "quantize/layers.h"
+#include "support/check.h"
 
 namespace swoop {
 
@@ -19,7 +20,7 @@ double mask_depth(const Shape& shape) {
 Range within_bounds(const Context& c, Range range, const std::vector<ValueId>& sources) {
   Range bounds{0, 0};
   for (ValueId source : sources) {
-    const Node* node = c.graph.producer(origin(c.graph, c.borders.measured_id(source)));
+    const Node* node = c.graph.producer(c.borders.measured_origin(c.graph, source));
     Range own = node ? bounds_of(*node) : kAllReals;
     bounds = {std::min(bounds.min, own.min), std::max(bounds.max, own.max)};
   }
@@ -68,8 +69,12 @@ Precision precision_of_value(const Context& c, ValueId id) {
 
 Precision precision_of(const Context& c, const Draft& draft) {
   if (holds_scores(c, draft)) return Precision::Int16;
-  for (ValueId source : draft.sources)
+  for (ValueId source : draft.sources) {
     if (precision_of_value(c, source) == Precision::Int16) return Precision::Int16;
+    const Node* producer = c.graph.producer(source);
+    bool by_scope = producer && c.borders.choices[producer->id].by_scope;
+    if (!by_scope && source < c.borders.wide.size() && c.borders.wide[source]) return Precision::Int16;
+  }
   return Precision::Int8;
 }
 
@@ -86,8 +91,8 @@ Range range_of(const Context& c, Draft& draft) {
       fixed = joined(fixed, constant_range(c.graph.value(id)));
       continue;
     }
-    ValueId from = origin(c.graph, id);
-    if (from >= measured.values.size()) continue;
+    ValueId from = c.borders.measured_origin(c.graph, id);
+    CHECK(from < measured.values.size(), "{} has no range", c.graph.value(id).name);
     if (const Node* producer = c.graph.producer(source)) method = c.borders.choices[producer->id].method;
     if (draft.sources.size() == 1)
       statistics = &measured.values[from];

@@ -117,6 +117,22 @@ void align_resizes(const Context& c, Classes& classes) {
   }
 }
 
+// A mask that is added to scores at run time: deep enough that any score falls out of the sum's range, and no deeper.
+void deepen_masks(const Context& c, Classes& classes) {
+  const std::vector<bool>& hides = c.request.measured.hides;
+  for (NodeId id : c.graph.order()) {
+    const Node& node = c.graph.node(id);
+    if (node.op != Op::Add || c.borders.domains[id] != Domain::Quantized) continue;
+    for (ValueId input : node.inputs) {
+      size_t operand = classes.of(input), own = classes.of(node.outputs[0]);
+      ValueId from = c.borders.measured_origin(c.graph, input);
+      if (operand == kNoClass || own == kNoClass || from >= hides.size() || !hides[from]) continue;
+      Range sum = range_of(c, classes.drafts[own]);
+      classes.drafts[operand].range = joined(range_of(c, classes.drafts[operand]), {sum.min - sum.max, 0});
+    }
+  }
+}
+
 // A body's outputs take the cond's types where nothing else reads them.
 void pin_outputs(const Context& c, Classes& classes) {
   const std::vector<Type>& types = c.request.output_types;
@@ -137,6 +153,7 @@ std::vector<TypeClass> choose_classes(const Graph& graph, const Borders& borders
   Classes classes = group_by_movement(graph, borders);
   share_joins(c, classes);
   pin_outputs(c, classes);
+  deepen_masks(c, classes);
   if (request.options.shift_resizes) align_resizes(c, classes);
   // Ranges are searched side by side; each is a function of its class alone.
   parallel_for(classes.drafts.size(), 4, [&](size_t first, size_t last) {

@@ -71,6 +71,11 @@ Type parameter_type(const Work& work, const Node& node, size_t index) {
   const Measured& measured = work.request.measured;
   if (output < measured.masked.size() && measured.masked[output])
     range = mask_range(node, value, range_of(graph.type(output)));
+  if (output < measured.hides.size() && measured.hides[output]) {  // what a mask is made of need not be much deeper
+    if (node.op == Op::Where) return as_result;
+    const double deepest = 64 * range_of(graph.type(output)).min;
+    range = {std::max(range.min, deepest), std::min(range.max, -deepest)};
+  }
   // 16 bits cost nothing for a number per channel, and save a third of the noise.
   if (info(node.op).traits.parameters) return symmetric_wide(value.type.shape, range);
   if (node.op == Op::Attention && index == 3) {

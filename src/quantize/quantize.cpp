@@ -2,6 +2,7 @@
 
 #include "quantize/borders.h"
 #include "quantize/classes.h"
+#include "quantize/complete.h"
 #include "quantize/constants.h"
 #include "quantize/equalize.h"
 #include "quantize/search.h"
@@ -77,7 +78,7 @@ void convert_outputs(Graph& graph, const std::vector<Type>& types) {
 }  // namespace
 
 ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
-  Borders borders = place_borders(graph, request.options, !request.output_types.empty());
+  Borders borders = place_borders(graph, request.options, request.measured, !request.output_types.empty());
   std::vector<TypeClass> classes = choose_classes(graph, borders, request);
   set_types(graph, classes);
   ChosenTypes chosen{report_values(graph, borders, classes, request), 0};
@@ -103,6 +104,7 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
       TRY_ASSIGN(measured, calibrate(graph, samples, options.opaque));
     }
   }
+  report.warnings = doubts(graph, measured, samples.inputs.size());
   TypeRequest request{options, measured};
   if (options.min_sqnr) {
     TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, report));

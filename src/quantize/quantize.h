@@ -99,7 +99,8 @@ struct QuantizeReport {
   std::optional<double> sqnr_db;  // reached on the samples, where it was measured
   double cost_before = 0;
   double cost_after = 0;
-  double calibrate_seconds = 0;  // executing the samples and measuring, the first time
+  std::vector<std::string> warnings;  // what the samples do not show
+  double calibrate_seconds = 0;       // executing the samples and measuring, the first time
 };
 
 // Types for all that is float. Samples must fit the graph (load_samples sees to it). Constants of the result are the

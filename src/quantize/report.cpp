@@ -14,7 +14,7 @@ std::vector<ValueReport> report_values(const Graph& graph, const Borders& border
       ValueId id = borders.measured_id(source);
       const Value& value = graph.value(id);
       if (value.constant) continue;
-      ValueId from = origin(graph, id);
+      ValueId from = borders.measured_origin(graph, id);
       const Statistics& statistics = from < measured.size() ? measured[from] : kNotMeasured;
       const Node* producer = graph.producer(id);
       const Loc* loc = producer ? graph.loc(producer->loc) : nullptr;

@@ -29,8 +29,10 @@ class Search {
         samples_(samples.inputs.data(), std::min(kSearchSamples, samples.inputs.size())) {}
 
   Result<void> start() {
-    for (const std::vector<Tensor>& sample : samples_) {
-      TRY_ASSIGN(std::vector<Tensor> outputs, execute(prepared_, sample, {options_.opaque}));
+    for (const Sample& sample : samples_) {
+      Sample inputs = sample;
+      if (!exact_.empty()) carry_state(prepared_, exact_.back(), inputs);
+      TRY_ASSIGN(std::vector<Tensor> outputs, execute(prepared_, inputs, {options_.opaque}));
       exact_.push_back(std::move(outputs));
     }
     return {};
@@ -44,8 +46,11 @@ class Search {
 
   Result<double> sqnr(const Graph& graph) const {
     double sum = 0;
+    std::vector<Tensor> actual;
     for (size_t i = 0; i < samples_.size(); ++i) {
-      TRY_ASSIGN(std::vector<Tensor> actual, execute(graph, samples_[i], {options_.opaque}));
+      Sample inputs = samples_[i];
+      if (!actual.empty()) carry_state(graph, actual, inputs);
+      TRY_ASSIGN(actual, execute(graph, inputs, {options_.opaque}));
       sum += sqnr_db(exact_[i], actual);
     }
     return sum / static_cast<double>(samples_.size());

@@ -28,12 +28,14 @@ struct Extent {
   float max = -std::numeric_limits<float>::infinity();
   uint64_t count = 0;
   bool nan = false;
+  uint64_t infinite = 0;
 
   void join(const Extent& other) {
     min = std::min(min, other.min);
     max = std::max(max, other.max);
     count += other.count;
     nan |= other.nan;
+    infinite += other.infinite;
   }
 };
 
@@ -67,6 +69,7 @@ Extent filtered_extent(const float* x, size_t count, float floor) {
   Extent extent;
   for (size_t i = 0; i < count; ++i) {
     extent.nan |= std::isnan(x[i]);
+    extent.infinite += std::isinf(x[i]);
     if (!std::isfinite(x[i]) || x[i] < floor) continue;
     extent.min = std::min(extent.min, x[i]);
     extent.max = std::max(extent.max, x[i]);
@@ -156,6 +159,7 @@ void Statistics::add(std::span<const float> values, float floor) {
     extent.join(part);
   });
   has_nan |= extent.nan;
+  infinite += extent.infinite;
   if (extent.count == 0) return;
 
   Statistics batch;
@@ -182,8 +186,8 @@ void Statistics::add(std::span<const float> values, float floor) {
       spread(bins, min, max, grid, batch.bins);
   }
   bins = std::move(batch.bins);
-  second_min = std::min(second_min, std::max(min, extent.min));
-  second_max = std::max(second_max, std::min(max, extent.max));
+  mins.add(static_cast<double>(extent.min));
+  maxs.add(static_cast<double>(extent.max));
   ++batches;
   count += extent.count;
   min = low;
@@ -192,11 +196,14 @@ void Statistics::add(std::span<const float> values, float floor) {
 
 void Statistics::merge(const Statistics& other) {
   has_nan |= other.has_nan;
+  infinite += other.infinite;
   if (other.empty()) return;
   if (empty()) {
     bool nan = has_nan;
+    uint64_t infinities = infinite;
     *this = other;
     has_nan = nan;
+    infinite = infinities;
     return;
   }
   float low = std::min(min, other.min);
@@ -206,24 +213,38 @@ void Statistics::merge(const Statistics& other) {
   spread(bins, min, max, grid, joint);
   spread(other.bins, other.min, other.max, grid, joint);
   bins = std::move(joint);
-  second_min = std::min({second_min, other.second_min, std::max(min, other.min)});
-  second_max = std::max({second_max, other.second_max, std::min(max, other.max)});
+  mins.add(other.mins);
+  maxs.add(other.maxs);
   batches = std::max(batches, other.batches);
   count += other.count;
   min = low;
   max = high;
 }
 
+double Moments::deviation() const {
+  if (count < 2) return 0;
+  auto n = static_cast<double>(count);
+  return std::sqrt(std::max(0.0, (squares - sum * sum / n) / (n - 1)));
+}
+
+namespace {
+
+// Deviations from the mean of the tensors' extremes beyond which few others are. A large tensor loses little where a
+// few of its elements are clipped, so it gets less. Measured with four samples on 32 other inputs: over ten
+// networks 36.9 dB (36.3 with 3 for all, 35.8 with the distance to the runner-up, 33 without).
+double how_far(const Statistics& s) {
+  constexpr uint64_t kLarge = 2048;
+  return s.count / std::max<uint64_t>(1, s.batches) < kLarge ? 3 : 2;
+}
+
+}  // namespace
+
 double Statistics::likely_min() const {
-  if (batches < 2) return static_cast<double>(min);
-  auto n = static_cast<double>(batches);
-  return static_cast<double>(min) - (n - 1) / n * (static_cast<double>(second_min) - static_cast<double>(min));
+  return std::min(static_cast<double>(min), mins.mean() - how_far(*this) * mins.deviation());
 }
 
 double Statistics::likely_max() const {
-  if (batches < 2) return static_cast<double>(max);
-  auto n = static_cast<double>(batches);
-  return static_cast<double>(max) + (n - 1) / n * (static_cast<double>(max) - static_cast<double>(second_max));
+  return std::max(static_cast<double>(max), maxs.mean() + how_far(*this) * maxs.deviation());
 }
 
 double Statistics::share_outside(double low, double high) const {
@@ -237,6 +258,17 @@ double Statistics::share_outside(double low, double high) const {
     if (middle < low || middle > high) outside += bins[b];
   }
   return total > 0 ? outside / total : 0;
+}
+
+void ChannelExtents::add(std::span<const float> values, size_t channels, size_t inner) {
+  if (channels == 0 || inner == 0) return;
+  min.resize(channels, std::numeric_limits<float>::infinity());
+  max.resize(channels, -std::numeric_limits<float>::infinity());
+  for (size_t i = 0; i < values.size(); ++i) {
+    size_t c = i / inner % channels;
+    min[c] = std::min(min[c], values[i]);
+    max[c] = std::max(max[c], values[i]);
+  }
 }
 
 void ChannelStatistics::add(std::span<const float> values, size_t channels, size_t inner) {

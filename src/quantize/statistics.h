@@ -10,16 +10,36 @@
 
 namespace swoop {
 
+// Mean and deviation of numbers that come one by one.
+struct Moments {
+  uint64_t count = 0;
+  double sum = 0;
+  double squares = 0;
+
+  void add(double x) {
+    ++count;
+    sum += x;
+    squares += x * x;
+  }
+  void add(const Moments& other) {
+    count += other.count;
+    sum += other.sum;
+    squares += other.squares;
+  }
+  double mean() const { return count ? sum / static_cast<double>(count) : 0; }
+  double deviation() const;  // of the population that they are samples of; 0 for fewer than two
+};
+
 struct Statistics {
   static constexpr size_t kBins = 2048;  // as PyTorch's HistogramObserver, whose search range.h repeats
 
   uint64_t count = 0;  // finite elements seen
   bool has_nan = false;
+  uint64_t infinite = 0;  // elements that are
   float min = std::numeric_limits<float>::infinity();
   float max = -std::numeric_limits<float>::infinity();
-  float second_min = std::numeric_limits<float>::infinity();  // of the tensors' smallest elements the next one
-  float second_max = -std::numeric_limits<float>::infinity();
   uint64_t batches = 0;      // tensors seen
+  Moments mins, maxs;        // of the tensors' smallest and largest elements
   std::vector<double> bins;  // equal parts of [min, max]; empty until something finite was seen
 
   bool empty() const { return count == 0; }
@@ -27,9 +47,8 @@ struct Statistics {
   void add(std::span<const float> values, float floor = -std::numeric_limits<float>::infinity());
   // As if both had been seen by one: bins are cut into 16 parts that land where their middle lies.
   void merge(const Statistics& other);
-  // Where the range of unseen tensors is expected to end: the extreme plus what it gained over the runner-up (the
-  // jackknife estimate of an endpoint). Few and different samples widen it; many, or samples that end at one bound, do
-  // not.
+  // Where unseen tensors are expected to end: as far from the mean of the extremes as few of them are, but not inside
+  // what was seen. Few and different samples widen it; many, or samples that end at one bound, do not.
   double likely_min() const;
   double likely_max() const;
   // Elements outside [low, high], by the histogram.
@@ -43,6 +62,14 @@ struct ChannelStatistics {
   uint64_t count = 0;  // elements per channel
 
   // `inner` elements per channel in a row, the channels in a cycle of `channels`.
+  void add(std::span<const float> values, size_t channels, size_t inner);
+};
+
+// The extremes per channel.
+struct ChannelExtents {
+  std::vector<float> min;
+  std::vector<float> max;
+
   void add(std::span<const float> values, size_t channels, size_t inner);
 };
 

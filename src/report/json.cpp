@@ -95,6 +95,12 @@ Json accuracy_json(const AccuracySummary& accuracy) {
   set(json, "max_error", max_error);
   set(json, "equal", equal);
   json["layers_compared"] = accuracy.layers;
+  json["parts"] = Json::array();
+  for (const PartAccuracy& part : accuracy.parts) {
+    Json& one = json["parts"].emplace_back(Json{{"output", part.output}, {"name", part.name}, {"source", part.source}});
+    set(one, "sqnr_db", Figure(part.sqnr_db, "it equals the float model's"));
+    one["flat"] = part.flat;
+  }
   if (const std::optional<LabelAccuracy>& labels = accuracy.labels) {
     auto beside = [](const std::optional<double>& share) {
       return share ? Figure(*share, "") : Figure::none("there is no float model to compare with");

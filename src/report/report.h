@@ -62,6 +62,15 @@ struct LabelAccuracy {
   std::optional<double> float_top1, float_top5;  // of the float model; absent: it is not there
 };
 
+// A part of an output: what one operand of the concats that made it has become.
+struct PartAccuracy {
+  size_t output = 0;
+  std::string name;    // of the model's value
+  std::string source;  // "net.py:31"
+  double sqnr_db = 0;
+  bool flat = false;  // it varies in the float model and not in the file
+};
+
 struct AccuracySummary {
   size_t samples = 0;  // that the figures are of
   size_t given = 0;
@@ -69,6 +78,7 @@ struct AccuracySummary {
   std::optional<bool> bit_exact;
   size_t layers = 0;                    // compared with what their types promise
   std::vector<OutputAccuracy> outputs;  // empty: not compared
+  std::vector<PartAccuracy> parts;      // of outputs that are joined from several, the worst first
   std::optional<LabelAccuracy> labels;
 };
 

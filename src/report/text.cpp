@@ -66,6 +66,8 @@ std::string noise_text(const AccuracySummary& accuracy) {
                       : o.max_error == 0
                           ? "equal to float"
                           : fmt::format("SQNR {:.1f} dB against float (max error {:.3g})", o.sqnr_db, o.max_error));
+  if (!accuracy.parts.empty())
+    outputs.push_back(fmt::format("worst part {} {:.1f} dB", accuracy.parts[0].name, accuracy.parts[0].sqnr_db));
   const std::string some = accuracy.samples == accuracy.given ? "" : fmt::format(" of {}", accuracy.given);
   return fmt::format("{} on {}{} {} sample{}", fmt::join(outputs, ", "), accuracy.samples, some,
                      accuracy.test ? "test" : "calibration", accuracy.given == 1 ? "" : "s");

@@ -108,7 +108,7 @@ Result<std::vector<Tensor>> split(const NamedArray& named, const Type& type, con
     Tensor tensor = to_tensor(value);
     if (tensor.dtype == DType::F32) {
       std::span<const float> x = tensor.as<float>();
-      auto bad = std::find_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v); });
+      auto bad = std::find_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v) && v != -INFINITY; });
       if (bad != x.end())
         return error("{}: {} has {} at element {} of sample {}; calibration needs finite numbers", path, named.name,
                      std::isnan(*bad) ? "NaN" : "an infinity", bad - x.begin(), i);

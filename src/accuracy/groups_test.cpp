@@ -1,0 +1,50 @@
+#include <gtest/gtest.h>
+
+#include "accuracy/accuracy.h"
+
+namespace swoop {
+namespace {
+
+Tensor numbers(Shape shape, std::vector<float> values) {
+  Tensor made = make_tensor(DType::F32, std::move(shape));
+  std::copy(values.begin(), values.end(), made.as<float>().begin());
+  return made;
+}
+
+TEST(Groups, parts_are_found_behind_movement_and_the_flat_one_comes_first) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[1,2], %s: f32[1,2])
+  %boxes = unary %x fn="exp" : f32[1,2] name "boxes"
+  %scores = unary %s fn="sigmoid" : f32[1,2] name "scores"
+  %both = concat %boxes, %scores axis=0 : f32[2,2]
+  %turned = transpose %both perm=[1,0] : f32[2,2]
+  return %turned
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  Result<OutputGroups> groups = OutputGroups::of(*graph);
+  ASSERT_TRUE(groups) << groups.error().message;
+  // Columns: boxes, scores.
+  groups->add(0, numbers({2, 2}, {300, 0.2f, 500, 0.7f}), numbers({2, 2}, {300, 0.5f, 501, 0.5f}));
+  std::vector<GroupAccuracy> parts = groups->worst_first();
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].name, "scores");
+  EXPECT_TRUE(parts[0].flat);
+  EXPECT_LT(parts[0].sqnr_db, 10);
+  EXPECT_EQ(parts[1].name, "boxes");
+  EXPECT_FALSE(parts[1].flat);
+  EXPECT_GT(parts[1].sqnr_db, 50);
+}
+
+TEST(Groups, what_is_constant_in_float_may_be_constant) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[2])
+  %y = unary %x fn="relu" : f32[2]
+  return %y
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  Result<OutputGroups> groups = OutputGroups::of(*graph);
+  ASSERT_TRUE(groups);
+  groups->add(0, numbers({2}, {0, 0}), numbers({2}, {0, 0}));
+  EXPECT_FALSE(groups->worst_first()[0].flat);
+}
+
+}  // namespace
+}  // namespace swoop

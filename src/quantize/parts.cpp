@@ -1,0 +1,125 @@
+#include "quantize/parts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quantize/choices.h"
+#include "quantize/range.h"
+
+namespace swoop {
+
+namespace {
+
+struct Part {
+  double min = 0;
+  double max = 0;
+  double deviation = 0;
+};
+
+Part part_of(const Statistics& s) {
+  if (s.empty()) return {};
+  Part part{static_cast<double>(s.min), static_cast<double>(s.max), 0};
+  if (s.min == s.max) return part;
+  double width = (part.max - part.min) / static_cast<double>(Statistics::kBins);
+  double mass = 0, first = 0, second = 0;
+  for (size_t b = 0; b < Statistics::kBins; ++b) {
+    double x = (static_cast<double>(b) + 0.5) * width;
+    mass += s.bins[b];
+    first += s.bins[b] * x;
+    second += s.bins[b] * x * x;
+  }
+  part.deviation = std::sqrt(std::max(0.0, second / mass - first / mass * (first / mass)));
+  return part;
+}
+
+std::vector<Part> parts_of(const Graph& graph, const Measured& measured, const Node& concat) {
+  std::vector<Part> parts;
+  for (ValueId input : concat.inputs) {
+    ValueId from = origin(graph, input);
+    if (graph.value(from).constant) {
+      Tensor tensor = to_tensor(graph.value(from));
+      Statistics s;
+      if (tensor.dtype == DType::F32) s.add(tensor.as<float>());
+      parts.push_back(part_of(s));
+    } else if (from < measured.values.size()) {
+      parts.push_back(part_of(measured.values[from]));
+    }
+  }
+  return parts;
+}
+
+double step_of(double min, double max, int levels) { return (std::max(max, 0.0) - std::min(min, 0.0)) / levels; }
+
+Range joint_range(const std::vector<Part>& parts) {
+  Range range{0, 0};
+  for (const Part& part : parts) range = joined(range, {part.min, part.max});
+  return range;
+}
+
+// Only movement and outputs read it. `readers` collects the movement.
+bool reaches_outputs_only(const Graph& graph, ValueId id, std::vector<NodeId>& readers) {
+  for (const Use& use : graph.value(id).uses) {
+    if (use.node == kNone) continue;
+    const Node& node = graph.node(use.node);
+    if (node.op == Op::Dequantize) continue;
+    if (!shares_type(node) || use.index != 0) return false;
+    readers.push_back(node.id);
+    if (!reaches_outputs_only(graph, node.outputs[0], readers)) return false;
+  }
+  return true;
+}
+
+// A part that moves by so few steps is lost. 16 bits for an output cost a copy; inside the network they cost the layers
+// after it half of their speed, so there only what would vanish counts.
+constexpr double kStepsOfOutput = 4;
+constexpr double kStepsInside = 0.5;
+
+bool concat_loses_part(const Graph& graph, const std::vector<Part>& parts, const Node& concat) {
+  std::vector<NodeId> readers;
+  double steps = reaches_outputs_only(graph, concat.outputs[0], readers) ? kStepsOfOutput : kStepsInside;
+  Range all = joint_range(parts);
+  double step = step_of(all.min, all.max, 255);
+  return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+    bool finer = step_of(part.min, part.max, 255) * 2 < step;  // it would have had better codes of its own
+    return finer && part.deviation > 0 && part.deviation < steps * step;
+  });
+}
+
+bool layer_loses_channel(const Part& whole, const ChannelExtents& channels) {
+  double step = step_of(whole.min, whole.max, 255);
+  for (size_t c = 0; c < channels.min.size(); ++c) {
+    double moves = static_cast<double>(channels.max[c]) - static_cast<double>(channels.min[c]);
+    if (moves > 0 && moves < kStepsOfOutput * step) return true;
+  }
+  return false;
+}
+
+// Whether 16 bits for all parts are coarser, for one of them, than 8 bits of its own.
+bool wide_is_coarse(const std::vector<Part>& parts) {
+  Range all = joint_range(parts);
+  double wide = std::max(-all.min, all.max) / 32767;
+  return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+    return part.deviation > 0 && wide > 2 * step_of(part.min, part.max, 255);
+  });
+}
+
+}  // namespace
+
+PartForms forms_of_parts(const Graph& graph, const Measured& measured) {
+  PartForms forms{std::vector<bool>(graph.value_slots()), std::vector<bool>(graph.node_slots())};
+  for (const auto& [id, channels] : measured.heads)
+    forms.wide[id] = layer_loses_channel(part_of(measured.values[id]), channels);
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op != Op::Concat || !is_float(graph.type(node.outputs[0]).dtype)) continue;
+    std::vector<Part> parts = parts_of(graph, measured, node);
+    if (!concat_loses_part(graph, parts, node)) continue;
+    forms.wide[node.outputs[0]] = true;
+    std::vector<NodeId> readers = {id};
+    if (!reaches_outputs_only(graph, node.outputs[0], readers) || !wide_is_coarse(parts)) continue;
+    for (NodeId reader : readers) forms.in_float[reader] = true;
+  }
+  return forms;
+}
+
+}  // namespace swoop

@@ -1,0 +1,215 @@
+// Values that samples say little about: masks, zeros, state, views that stay float, and parts that others would drown.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "quantize/quantize.h"
+
+namespace swoop {
+namespace {
+
+// One tensor of numbers per input; `at` gives the element.
+template <typename At>
+Samples samples_of(const Graph& graph, size_t count, At at) {
+  Samples samples;
+  for (size_t s = 0; s < count; ++s) {
+    Sample& sample = samples.inputs.emplace_back();
+    for (size_t i = 0; i < graph.inputs().size(); ++i) {
+      Tensor& tensor = sample.emplace_back(make_tensor(DType::F32, graph.type(graph.inputs()[i]).shape));
+      for (size_t e = 0; e < tensor.as<float>().size(); ++e) tensor.as<float>()[e] = at(i, s, e);
+    }
+  }
+  return samples;
+}
+
+float wave(size_t input, size_t sample, size_t element) {
+  return std::sin(static_cast<float>(7 * element + 13 * sample + input + 1));
+}
+
+struct Quantized {
+  Graph graph;
+  Result<QuantizeReport> report;
+
+  const Type& type(std::string_view name) const {
+    for (ValueId id = 0; id < graph.value_slots(); ++id)
+      if (graph.value(id).name == name) return graph.type(id);
+    ADD_FAILURE() << "no value " << name << " in\n" << print(graph);
+    return graph.type(0);
+  }
+};
+
+template <typename At>
+Quantized quantized_with(std::string_view text, At at, const QuantizeOptions& options = {}) {
+  Result<Graph> graph = parse(text);
+  EXPECT_TRUE(graph) << graph.error().message;
+  Samples samples = samples_of(*graph, 4, at);
+  Result<QuantizeReport> report = quantize(*graph, samples, options);
+  EXPECT_EQ(verify(*graph), std::nullopt);
+  return {std::move(*graph), std::move(report)};
+}
+
+constexpr std::string_view kMasked = R"(graph "g" (%x: f32[4,8], %keep: f32[8])
+  %one = const f32[1] = fill 1
+  %deep = const f32[1] = fill -10000
+  %drop = sub %one, %keep : f32[8]
+  %mask = mul %drop, %deep : f32[8] name "mask"
+  %sum = add %x, %mask : f32[4,8] name "sum"
+  %y = softmax %sum axis=1 : f32[4,8]
+  return %y
+)";
+
+TEST(Unseen, what_a_mask_hides_does_not_make_the_range_of_the_scores) {
+  Quantized q = quantized_with(kMasked, [](size_t i, size_t s, size_t e) { return i == 0 ? wave(i, s, e) : e % 2; });
+  ASSERT_TRUE(q.report) << q.report.error().message;
+  EXPECT_LT(q.type("sum").scale(), 0.1);
+  EXPECT_GT(-range_of(q.type("mask")).min, range_of(q.type("sum")).max - range_of(q.type("sum")).min);
+  EXPECT_LT(-range_of(q.type("mask")).min, 100);
+}
+
+TEST(Unseen, a_mask_that_hid_nothing_in_the_samples_can_still_hide) {
+  Quantized q = quantized_with(kMasked, [](size_t i, size_t s, size_t e) { return i == 0 ? wave(i, s, e) : 1; });
+  ASSERT_TRUE(q.report) << q.report.error().message;
+  EXPECT_GT(-range_of(q.type("mask")).min, range_of(q.type("sum")).max - range_of(q.type("sum")).min);
+  ASSERT_EQ(q.report->warnings.size(), 1u);
+  EXPECT_EQ(q.report->warnings[0],
+            "input keep is 1 in every sample: other values are outside the range that was measured");
+}
+
+constexpr std::string_view kAdded = R"(graph "g" (%x: f32[4,8], %mask: f32[8])
+  %sum = add %x, %mask : f32[4,8] name "sum"
+  %y = softmax %sum axis=1 : f32[4,8]
+  return %y
+)";
+
+TEST(Unseen, minus_infinity_is_a_mask) {
+  auto masked = [](size_t i, size_t s, size_t e) { return i == 0 ? wave(i, s, e) : e % 2 ? 0 : -INFINITY; };
+  Quantized q = quantized_with(kAdded, masked);
+  ASSERT_TRUE(q.report) << q.report.error().message;
+  EXPECT_LT(q.type("sum").scale(), 0.1);
+  EXPECT_GT(-range_of(q.type("mask_q")).min, range_of(q.type("sum")).max - range_of(q.type("sum")).min);
+}
+
+TEST(Unseen, scores_far_below_zero_are_no_mask) {
+  auto deep = [](size_t i, size_t s, size_t e) { return (i == 0 ? 1.0f : 800.0f) * wave(i, s, e); };
+  Quantized q = quantized_with(kAdded, deep);
+  ASSERT_TRUE(q.report) << q.report.error().message;
+  EXPECT_GT(q.type("sum").scale(), 5) << "they count: 1,600 in 255 steps";
+}
+
+TEST(Unseen, infinities_are_no_data) {
+  Quantized q = quantized_with(R"(graph "g" (%x: f32[8])
+  %y = unary %x fn="tanh" : f32[8]
+  return %y
+)",
+                               [](size_t, size_t, size_t e) { return e == 0 ? -INFINITY : 1; });
+  ASSERT_FALSE(q.report);
+  EXPECT_EQ(q.report.error().message,
+            "input x holds infinities, which only a mask may that is added to the scores of a softmax");
+}
+
+TEST(Unseen, an_input_of_zeros_says_nothing) {
+  Quantized q = quantized_with(R"(graph "g" (%x: f32[8], %h: f32[8])
+  %y = add %x, %h : f32[8]
+  return %y
+)",
+                               [](size_t i, size_t s, size_t e) { return i == 0 ? wave(i, s, e) : 0; });
+  ASSERT_FALSE(q.report);
+  EXPECT_EQ(q.report.error().message,
+            "input h is 0 in every sample, which says nothing of its range; calibrate with inputs like those that the "
+            "device will meet");
+}
+
+TEST(Unseen, a_value_that_was_zero_takes_the_range_of_its_operands) {
+  Quantized q = quantized_with(R"(graph "g" (%x: f32[8], %gate: f32[8])
+  %five = const f32[1] = fill 5
+  %off = sub %five, %gate : f32[8]
+  %y = mul %x, %off : f32[8] name "gated"
+  return %y
+)",
+                               [](size_t i, size_t s, size_t e) { return i == 0 ? wave(i, s, e) : 5; });
+  ASSERT_TRUE(q.report) << q.report.error().message;
+  EXPECT_NEAR(range_of(q.type("gated")).max, 5, 1) << "gate may be 0";
+}
+
+TEST(Unseen, a_state_has_the_range_of_what_is_written_to_it) {
+  Graph graph;
+  Type type{DType::F32, {8}, {}};
+  ValueId x = graph.add_input(type, "x", {Port::Role::User, "x", {}});
+  ValueId state = graph.add_input(type, "state", {Port::Role::State, "state", {}});
+  ValueId sum = graph.add_node(Op::Add, {x, state}, {type}, {}, kNone, "sum").outputs[0];
+  graph.add_output(sum, {Port::Role::State, "state", {}});
+  graph.add_output(graph.add_node(Op::Mul, {sum, sum}, {type}, {}, kNone, "y").outputs[0]);
+  Samples samples = samples_of(graph, 1, [](size_t i, size_t s, size_t e) { return i == 0 ? 40 * wave(i, s, e) : 0; });
+  Result<QuantizeReport> report = quantize(graph, samples);
+  ASSERT_TRUE(report) << report.error().message;
+  const Node* border = nullptr;
+  for (NodeId id : graph.order())
+    if (graph.node(id).op == Op::Quantize && graph.node(id).inputs[0] == state) border = &graph.node(id);
+  ASSERT_TRUE(border) << print(graph);
+  EXPECT_GT(range_of(graph.type(border->outputs[0])).max, 35);
+}
+
+TEST(Unseen, a_view_that_stays_float_hands_on_the_range_of_its_operand) {
+  QuantizeOptions options;
+  options.keep_float = {"view"};
+  Quantized q = quantized_with(R"(graph "g" (%x: f32[8])
+  %four = const f32[1] = fill 40
+  %big = mul %x, %four : f32[8] name "big"
+  %view = reshape %big shape=[2,4] : f32[2,4] name "view"
+  %y = unary %view fn="abs" : f32[2,4]
+  return %y
+)",
+                               wave, options);
+  ASSERT_TRUE(q.report) << q.report.error().message;
+  EXPECT_NEAR(q.type("view_q").scale(), q.type("big").scale(), 1e-9);
+}
+
+std::string joined_graph(double boxes, double scores) {
+  return fmt::format(R"(graph "g" (%x: f32[1,4], %s: f32[1,4])
+  %pixels = const f32[1] = fill {}
+  %small = const f32[1] = fill {}
+  %boxes = mul %x, %pixels : f32[1,4] name "boxes"
+  %scores = mul %s, %small : f32[1,4] name "scores"
+  %both = concat %boxes, %scores axis=1 : f32[1,8] name "both"
+  return %both
+)",
+                     boxes, scores);
+}
+
+TEST(Unseen, parts_of_an_output_with_different_ranges_get_16_bits) {
+  Quantized q = quantized_with(joined_graph(100, 1), wave);
+  ASSERT_TRUE(q.report) << q.report.error().message;
+  EXPECT_EQ(q.type("both").dtype, DType::I16);
+  EXPECT_EQ(q.type("scores").dtype, DType::I8) << "only the join is wide";
+}
+
+TEST(Unseen, parts_that_16_bits_would_lose_are_joined_in_float) {
+  Quantized q = quantized_with(joined_graph(640, 0.01), wave);
+  ASSERT_TRUE(q.report) << q.report.error().message;
+  EXPECT_EQ(q.type("both").dtype, DType::F32);
+  EXPECT_EQ(q.type("scores").dtype, DType::I8);
+}
+
+TEST(Unseen, parts_of_like_ranges_stay_in_8_bits) {
+  Quantized q = quantized_with(joined_graph(4, 1), wave);
+  ASSERT_TRUE(q.report) << q.report.error().message;
+  EXPECT_EQ(q.type("both").dtype, DType::I8);
+}
+
+TEST(Unseen, a_head_whose_channels_have_different_units_gets_16_bits) {
+  constexpr std::string_view kHead = R"(graph "g" (%x: f32[1,4])
+  %w = const f32[2,4] = [{0},{0},{0},{0},1,-1,1,-1]
+  %y = linear %x, %w : f32[1,2] name "y"
+  return %y
+)";
+  auto type = [&](std::string_view weight) {
+    Quantized q = quantized_with(fmt::format(fmt::runtime(kHead), weight), wave);
+    EXPECT_TRUE(q.report);
+    return q.type("y").dtype;
+  };
+  EXPECT_EQ(type("1000"), DType::I16);
+  EXPECT_EQ(type("2"), DType::I8);
+}
+
+}  // namespace
+}  // namespace swoop
