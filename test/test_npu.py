@@ -205,7 +205,7 @@ def failing(make, folder, target="ethos-u55-128", *flags):
     run = ours(tosa, target, folder / "ours", "--reproducer", kept, *flags)
     assert run.returncode == 1 and not (folder / "ours").exists()
     assert (kept / "region0.tosa").read_bytes() == tosa.read_bytes()
-    assert str(kept / "region0.tosa") in run.stderr and "region0" in run.stderr and target in run.stderr
+    assert "region0" in run.stderr and target in run.stderr
     return run.stderr, kept
 
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <unordered_map>
+#include <utility>
 
 #include "accuracy/accuracy.h"
+#include "driver/bundle.h"
 #include "driver/gates.h"
 #include "driver/layer_map.h"
 #include "driver/pipeline.h"
@@ -69,12 +71,15 @@ struct CompiledRegion {
 };
 
 class Compile {
-  // The stage's wall time goes into the summary.
+  // The stage's wall time, of all tries, goes into the summary.
   template <typename Body>
   auto timed(std::string_view stage, Body body) {
     Timer timer;
     auto value = body();
-    result_.summary.milliseconds.emplace_back(stage, timer.milliseconds());
+    auto& times = result_.summary.milliseconds;
+    auto known = std::find_if(times.begin(), times.end(), [&](const auto& time) { return time.first == stage; });
+    if (known == times.end()) known = times.emplace(times.end(), stage, 0.0);
+    known->second += timer.milliseconds();
     return value;
   }
 
@@ -93,40 +98,87 @@ class Compile {
     if (!options_.dump.empty()) TRY(make_directory(options_.dump));
 
     progress_.stage("reading the model");
-    TRY_ASSIGN(Graph graph, timed("import", [&] {
+    TRY_ASSIGN(Graph whole, timed("import", [&] {
                  return read_model(options_.model, options_.sizes, &result_.summary.warnings);
                }));
-    TRY(dump_graph(graph, 0, "import"));
-    pipeline_.following = following_nodes(graph);
-    if (options_.stop_after == kImport) return stopped(print(graph, {false, true}));
+    TRY(dump_graph(whole, 0, "import"));
+    pipeline_.following = following_nodes(whole);
+    if (options_.stop_after == kImport) return stopped(print(whole, {false, true}));
 
     progress_.stage("rewriting the graph");
-    std::string_view last = options_.stop_after == kLower ? std::string_view() : options_.stop_after;
-    TRY(run_steps(graph, pipeline_, {}, last,
-                  [&](size_t number, std::string_view step) { return dump_graph(graph, number, step); }));
+    const bool stops_before =
+        !options_.stop_after.empty() && options_.stop_after != kPartition && options_.stop_after != kLower;
+    TRY(run_steps(whole, pipeline_, {}, stops_before ? options_.stop_after : step_before(kPartition),
+                  [&](size_t number, std::string_view step) { return dump_graph(whole, number, step); }));
     result_.summary.milliseconds.insert(result_.summary.milliseconds.end(), pipeline_.milliseconds.begin(),
                                         pipeline_.milliseconds.end());
-    result_.stats = stats_text(pipeline_.stats);
-    if (!options_.stop_after.empty() && options_.stop_after != kLower) return stopped(print(graph, {false, true}));
+    if (stops_before) return stopped(print(whole, {false, true}));
 
-    TRY(lower_regions());
-    if (options_.stop_after == kLower) return stopped(tosa_text());
-    TRY(compile_regions());
-    TRY(emit(graph));
-    summarize(graph);
-    TRY(verify_program(graph));
+    while (true) {
+      Graph graph = clone(whole);
+      TRY(timed(kPartition, [&] {
+        return run_steps(graph, pipeline_, kPartition, kPartition,
+                         [&](size_t number, std::string_view step) { return dump_graph(graph, number, step); });
+      }));
+      if (options_.stop_after == kPartition) return stopped(print(graph, {false, true}));
+      Result<std::vector<RegionFault>> faults = build(graph);
+      if (faults && faults->empty() && options_.stop_after == kLower) return stopped(tosa_text());
+      if (faults && faults->empty()) break;
+      if (!faults && pipeline_.verdicts.empty()) return faults.error();
+      if (!faults) return lost(fmt::format("; in another form the build fails as well: {}", faults.error().message));
+      TRY_ASSIGN(const bool again, rescue(*faults));
+      if (!again) return lost("");
+    }
+    remove_bundle(bundle());
     TRY(check_gates(result_.summary, options_));
     progress_.stage("writing the program");
     result_.summary.output = output_path();
     TRY(write_file(result_.summary.output, pte_));
     result_.summary.milliseconds.emplace_back("total", total_.milliseconds());
+    result_.stats = stats_text(pipeline_.stats);
     return std::move(result_);
   }
 
  private:
   Result<CompileResult> stopped(std::string text) {
     result_.stopped = std::move(text);
+    result_.stats = stats_text(pipeline_.stats);
     return std::move(result_);
+  }
+
+  Error lost(std::string_view more) const { return defect("{}{}", fault_, more); }
+
+  // From regions to a file that was run. Faults: what regor got wrong; then there is no file.
+  Result<std::vector<RegionFault>> build(const Graph& graph) {
+    TRY_ASSIGN(std::vector<RegionFault> faults, lower_regions());
+    if (!faults.empty() || options_.stop_after == kLower) return faults;
+    TRY_ASSIGN(faults, compile_regions());
+    if (!faults.empty()) return faults;
+    TRY(emit(graph));
+    summarize(graph);
+    return verify_program(graph);
+  }
+
+  // A node that regor gets wrong begins a region of its own in the next try, so that nothing is joined with it. If that
+  // does not help, it goes to the host. False: it is there already.
+  Result<bool> rescue(const std::vector<RegionFault>& faults) {
+    progress_.stage("finding another form for what regor gets wrong");
+    for (const RegionFault& fault : faults) {
+      const Graph& region = *pipeline_.partition.regions[fault.region];
+      if (!fault.value.empty()) {  // it has no TOSA form: no other region helps
+        fault_ = fault.what;
+        if (!pipeline_.verdicts.insert_or_assign(fault.value, Verdict{true, fault.what}).second) return false;
+        continue;
+      }
+      TRY(keep_bundle(bundle(), fault, region.name, regions_[fault.region].tosa_bytes, pte_, pipeline_));
+      const Culprit culprit = find_culprit(fault, region, regions_[fault.region].tosa, pipeline_);
+      fault_ = fmt::format("{}: {}; what reproduces it is kept in {}", culprit.node, fault.what, bundle());
+      auto [entry, fresh] = pipeline_.verdicts.try_emplace(culprit.value);
+      Verdict& verdict = entry->second;
+      if (verdict.host) return false;
+      verdict = {culprit.first || !fresh, fault.what};
+    }
+    return true;
   }
 
   Result<void> dump_graph(const Graph& graph, size_t number, std::string_view step) {
@@ -134,17 +186,31 @@ class Compile {
     return write_file(fmt::format("{}/{:02}-{}.ir", options_.dump, number, step), print(graph, {false, true}));
   }
 
-  Result<void> lower_regions() {
+  Result<std::vector<RegionFault>> lower_regions() {
     progress_.stage("lowering to TOSA");
-    return timed("lower", [&]() -> Result<void> {
+    return timed("lower", [&]() -> Result<std::vector<RegionFault>> {
+      std::vector<RegionFault> faults;
+      std::vector<CompiledRegion> before = std::exchange(regions_, {});
       for (const auto& region : pipeline_.partition.regions) {
         CompiledRegion& compiled = regions_.emplace_back();
-        TRY_ASSIGN(compiled.tosa, lower(*region));
+        std::string culprit;
+        Result<tosa::Program> lowered = lower(*region, &culprit);
+        if (!lowered && culprit.empty()) return lowered.error();
+        if (!lowered) {
+          faults.push_back({regions_.size() - 1, lowered.error().message, {}, culprit});
+          continue;
+        }
+        compiled.tosa = std::move(*lowered);
+        avoid_defects(compiled.tosa, pipeline_.target);
         compiled.tosa_bytes = tosa::write(compiled.tosa);
+        // The same as in the try before: then so is its program.
+        auto same = std::find_if(before.begin(), before.end(),
+                                 [&](const CompiledRegion& old) { return old.tosa_bytes == compiled.tosa_bytes; });
+        if (same != before.end()) compiled = std::move(*same);
         if (!options_.dump.empty())
           TRY(write_file(fmt::format("{}/{}.tosa", options_.dump, region->name), compiled.tosa_bytes));
       }
-      return {};
+      return faults;
     });
   }
 
@@ -155,22 +221,33 @@ class Compile {
     return text;
   }
 
-  Result<void> compile_regions() {
+  Result<std::vector<RegionFault>> compile_regions() {
     progress_.stage("generating NPU code");
-    return timed("npu", [&]() -> Result<void> {
+    return timed("npu", [&]() -> Result<std::vector<RegionFault>> {
       std::vector<Result<void>> outcomes(regions_.size(), Result<void>());
+      std::vector<std::string> refusals(regions_.size());
       parallel_for(regions_.size(), 1, [&](size_t first, size_t last) {
-        for (size_t i = first; i < last; ++i) outcomes[i] = compile_region(i);
+        for (size_t i = first; i < last; ++i) outcomes[i] = compile_region(i, refusals[i]);
       });
       for (Result<void>& outcome : outcomes) TRY(std::move(outcome));
-      return {};
+      std::vector<RegionFault> faults;
+      for (size_t i = 0; i < refusals.size(); ++i)
+        if (!refusals[i].empty()) faults.push_back({i, refusals[i], {}});
+      return faults;
     });
   }
 
-  Result<void> compile_region(size_t i) {
+  // `refusal`: what regor did instead of compiling it.
+  Result<void> compile_region(size_t i, std::string& refusal) {
     CompiledRegion& region = regions_[i];
+    if (!region.blob.empty()) return {};
     const std::string& name = pipeline_.partition.regions[i]->name;
-    TRY_ASSIGN(region.program, compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name));
+    Result<NpuProgram> program = compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name);
+    if (!program) {
+      refusal = program.error().message;
+      return {};
+    }
+    region.program = std::move(*program);
     // What the rehearsal cannot follow is left to the check that runs the file.
     if (Result<std::vector<NpuFault>> repairs = repair_npu(region.program)) region.repairs = std::move(*repairs);
     TRY_ASSIGN(region.blob, pack(region.program));
@@ -216,16 +293,20 @@ class Compile {
     return std::filesystem::path(options_.model).replace_extension(".pte").string();
   }
 
-  Result<void> verify_program(const Graph& graph) {
+  std::string bundle() const { return output_path() + ".differs"; }
+
+  Result<std::vector<RegionFault>> verify_program(const Graph& graph) {
     Summary& summary = result_.summary;
+    std::vector<RegionFault> faults;
     if (!options_.verify) {
       summary.accuracy_why = "--no-verify was given";
-      return {};
+      return faults;
     }
     progress_.stage("running the finished program");
-    return timed("verify", [&]() -> Result<void> {
+    return timed("verify", [&]() -> Result<std::vector<RegionFault>> {
       FileCheck check;
       check.pte = pte_;
+      std::vector<size_t> numbers;  // in the partition, of the file's regions
       for (const ProgramDelegate& delegate :
            info_.methods[0].delegates) {  // the file numbers them in the order of its calls
         auto region = std::find_if(regions_.begin(), regions_.end(), [&](const CompiledRegion& r) {
@@ -234,13 +315,18 @@ class Compile {
         if (region == regions_.end()) return error("the finished file holds an NPU program that was not compiled");
         check.regions.push_back(&region->tosa);
         check.graphs.push_back(pipeline_.partition.regions[static_cast<size_t>(region - regions_.begin())].get());
+        numbers.push_back(static_cast<size_t>(region - regions_.begin()));
       }
       check.source = &graph;
       check.pipeline = &pipeline_;
       for (const RegionSummary& region : summary.regions) check.macs += region.estimates.macs;
-      check.bundle = output_path() + ".differs";
-      TRY_ASSIGN(summary.accuracy, check_file(check));
-      return {};
+      check.bundle = bundle();
+      TRY_ASSIGN(FileVerdict verdict, check_file(check));
+      summary.accuracy = std::move(verdict.accuracy);
+      if (!verdict.fault) return faults;
+      verdict.fault->region = numbers[verdict.fault->region];
+      faults.push_back(std::move(*verdict.fault));
+      return faults;
     });
   }
 
@@ -252,7 +338,8 @@ class Compile {
   Progress progress_;
   std::vector<CompiledRegion> regions_;
   Buffer pte_;
-  ProgramInfo info_;  // of pte_
+  ProgramInfo info_;   // of pte_
+  std::string fault_;  // the last that regor showed
   Timer total_;
   CompileResult result_;
 };
@@ -284,6 +371,9 @@ void Compile::summarize_region(size_t i) {
 
 void Compile::summarize(const Graph& graph) {
   Summary& s = result_.summary;
+  auto times = std::move(s.milliseconds);
+  s = {};  // of this try alone
+  s.milliseconds = std::move(times);
   s.model = options_.model;
   s.target = std::string(pipeline_.target.name);
   s.system_config = system_config();
@@ -327,6 +417,8 @@ void Compile::summarize(const Graph& graph) {
                          type.zero_point()};
     ++user;
   }
+  for (const auto& [value, verdict] : pipeline_.verdicts)
+    if (!verdict.host) s.warnings.push_back(fmt::format("a region was cut before {}: {}", value, verdict.reason));
   for (const CompiledRegion& region : regions_)
     if (!region.repairs.empty()) s.warnings.push_back(repaired_text(region.repairs));
   if (pipeline_.quantized && pipeline_.quantized->uncalibrated)

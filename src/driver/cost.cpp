@@ -14,6 +14,7 @@ Result<Cost> npu_cost(const Graph& quantized, const Pipeline& pipeline) {
   double cycles = 0;
   for (const auto& region : rest.partition.regions) {
     TRY_ASSIGN(tosa::Program program, lower(*region));
+    avoid_defects(program, pipeline.target);
     Result<NpuProgram> code = compile_npu(tosa::write(program), pipeline.target, pipeline.options.npu, region->name);
     if (!code) return Cost{.why_not = code.error().message};
     CHECK(code->estimates, "regor gave no estimates for {}", region->name);

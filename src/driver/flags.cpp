@@ -5,9 +5,14 @@
 #include "driver/commands.h"
 #include "driver/quantize_config.h"
 #include "support/file.h"
+#include "support/memory.h"
 #include "support/parallel.h"
 
 namespace swoop {
+
+namespace {
+constexpr uint64_t kLeastMemory = uint64_t{256} << 20;  // regor takes some 100 MiB for a small network
+}
 
 int fail(const Error& problem) {
   if (!problem.ours) {
@@ -59,6 +64,12 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->capture_default_str();
   command.add_option("--arena-cache-size", o.npu.arena_cache_size,
                      "bytes of SRAM for staging (default: the memory mode's)");
+  command
+      .add_option(
+          "--max-memory", o.npu.memory_limit,
+          "most bytes that the compile may take, and regor once more (16GiB is a number; default: three quarters "
+          "of the machine's memory)")
+      ->transform(CLI::AsSizeValue(false));
   command.add_option("--threads", flags.threads, "number of threads; 0: one per core")->capture_default_str();
 }
 
@@ -90,6 +101,9 @@ Result<void> understand(ModelFlags& flags) {
     o.sizes.shapes.insert(std::move(shape));
   }
   set_thread_count(flags.threads);
+  if (o.npu.memory_limit != 0 && o.npu.memory_limit < kLeastMemory)
+    return error("--max-memory {}: give at least {} MiB", o.npu.memory_limit, kLeastMemory >> 20);
+  limit_memory(o.npu.memory_limit != 0 ? o.npu.memory_limit : usable_memory());
   TRY_ASSIGN(o.npu.optimise, parse_optimise(flags.optimise));
   TRY_ASSIGN(o.quantize.precision, parse_precision(flags.precision));
   TRY_ASSIGN(o.quantize.method, parse_method(flags.method));

@@ -22,7 +22,7 @@ Type type_of(const Tensor& tensor) { return {tensor.dtype, tensor.shape, {}}; }
 Signature signature_of(const Node& node, std::span<const Tensor* const> inputs, std::span<const Tensor> results) {
   Signature signature{node.attrs, {}, {}};
   for (const Tensor* input : inputs)
-    signature.operands.push_back(input ? std::optional(type_of(*input)) : std::nullopt);
+    if (std::optional<Type>& operand = signature.operands.emplace_back(); input) operand = type_of(*input);
   for (const Tensor& result : results) signature.results.push_back(type_of(result));
   return signature;
 }

@@ -71,7 +71,7 @@ Result<void> choose_ports(Graph& graph, Pipeline& pipeline) {
 }
 
 Result<void> cut_regions(Graph& graph, Pipeline& pipeline) {
-  pipeline.partition = partition(graph, pipeline.target);
+  pipeline.partition = partition(graph, pipeline.target, pipeline.verdicts);
   return {};
 }
 
@@ -102,12 +102,19 @@ std::span<const Step> pipeline_steps() {
       {"finish", "legalize", Repeat::Fixpoint, tables({finish_rules(), extreme_rules(), movement_rules()}), nullptr},
       // After finish: it asks what the NPU takes as it stands.
       {"branches", "legalize", Repeat::Fixpoint, tables({branch_rules()}), nullptr},
-      {"partition", "partition", Repeat::Once, {}, cut_regions},
+      {kPartition, kPartition, Repeat::Once, {}, cut_regions},
   };
   return kPipeline;
 }
 
 namespace {
+
+size_t number_of(std::string_view name) {
+  std::span<const Step> steps = pipeline_steps();
+  auto found = std::find_if(steps.begin(), steps.end(), [&](const Step& step) { return step.name == name; });
+  CHECK(found != steps.end(), "there is no step {}", name);
+  return static_cast<size_t>(found - steps.begin());
+}
 
 // One step, with what it counted and took.
 Result<void> run_step(const Step& step, Graph& graph, Pipeline& pipeline) {
@@ -134,14 +141,11 @@ Result<void> run_step(const Step& step, Graph& graph, Pipeline& pipeline) {
 
 }  // namespace
 
+std::string_view step_before(std::string_view name) { return pipeline_steps()[number_of(name) - 1].name; }
+
 Result<void> run_steps(Graph& graph, Pipeline& pipeline, std::string_view from, std::string_view to,
                        const AfterStep& after) {
   std::span<const Step> steps = pipeline_steps();
-  auto number_of = [&](std::string_view name) {
-    auto found = std::find_if(steps.begin(), steps.end(), [&](const Step& step) { return step.name == name; });
-    CHECK(found != steps.end(), "there is no step {}", name);
-    return static_cast<size_t>(found - steps.begin());
-  };
   size_t first = from.empty() ? 0 : number_of(from);
   size_t last = to.empty() ? steps.size() - 1 : number_of(to);
   for (size_t i = first; i <= last; ++i) {

@@ -27,6 +27,7 @@ struct Pipeline {
   std::optional<Graph> reference = {};  // the float graph, as it was before it was quantized
   std::optional<Graph> typed = {};      // the graph when its types had been chosen: what the file has to compute
   std::optional<QuantizeReport> quantized = {};
+  Verdicts verdicts = {};  // of earlier tries
   Partition partition = {};
   std::unique_ptr<OpaqueKernels> opaque = make_opaque_kernels();
   std::vector<StepStats> stats = {};
@@ -43,6 +44,8 @@ struct Step {
 };
 
 std::span<const Step> pipeline_steps();
+constexpr std::string_view kPartition = "partition";  // the last step
+std::string_view step_before(std::string_view name);
 
 // Runs the steps from `from` to `to`, both included; empty: from the first, to the last. Nothing else runs steps, so
 // that what is priced, measured or tested goes the way of what ships. `after` is called after each with the step's

@@ -6,7 +6,6 @@
 
 #include "accuracy/accuracy.h"
 #include "driver/forecast.h"
-#include "npu/npu.h"
 #include "run/runtime.h"
 #include "support/check.h"
 #include "support/file.h"
@@ -23,32 +22,11 @@ tosa::TensorData operand_of(const tosa::Tensor& tensor, const Buffer& data) {
   return {tensor.dtype, tensor.shape, data};
 }
 
-// The program up to and including operator `last`, with that operator's result as its only output.
-tosa::Program cut_after(const tosa::Program& program, size_t last) {
-  tosa::Program cut = program;
-  tosa::Body& main = cut.bodies[0];
-  main.operators.resize(last + 1);
-  main.outputs = {main.operators[last].outputs[0]};
-  // Operators that the output does not need would be results of their own.
-  std::vector<bool> needed(main.tensors.size(), false);
-  needed[main.outputs[0]] = true;
-  std::vector<tosa::Operator> kept;
-  for (size_t i = main.operators.size(); i-- > 0;) {
-    const tosa::Operator& op = main.operators[i];
-    if (!std::any_of(op.outputs.begin(), op.outputs.end(), [&](tosa::TensorId id) { return needed[id]; })) continue;
-    for (tosa::TensorId input : op.inputs) needed[input] = true;
-    kept.push_back(op);
-  }
-  std::reverse(kept.begin(), kept.end());
-  main.operators = std::move(kept);
-  return cut;
-}
-
 class FileChecker {
  public:
   explicit FileChecker(const FileCheck& check) : check_(check) {}
 
-  Result<AccuracySummary> run() {
+  Result<FileVerdict> run() {
     RuntimeOptions options;
     options.record_regions = true;
     options.npu.target = check_.pipeline->target;
@@ -69,8 +47,12 @@ class FileChecker {
                                     samples.inputs.size());
     const bool measured = pipeline.samples && !pipeline.test;
     for (size_t i = 0; i < (measured ? count : checked); ++i) {
-      TRY_ASSIGN(std::vector<RunTensor> outputs, run_program(samples.inputs[i]));
+      Result<std::vector<RunTensor>> ran = run_program(samples.inputs[i]);
+      note_refusal(ran);
+      if (fault_) return FileVerdict{{}, std::move(fault_)};
+      TRY_ASSIGN(std::vector<RunTensor> outputs, std::move(ran));
       if (i < checked) TRY(check_sample(samples.inputs[i]));
+      if (fault_) return FileVerdict{{}, std::move(fault_)};
       if (measured) TRY(compare_with_float(samples.inputs[i], outputs, {}));
     }
     AccuracySummary summary;
@@ -86,7 +68,7 @@ class FileChecker {
     }
     for (const OutputNoise& output : outputs_) summary.outputs.push_back(output.summary());
     if (groups_) summary.parts = parts_of(groups_->worst_first());
-    return summary;
+    return FileVerdict{std::move(summary), {}};
   }
 
  private:
@@ -167,9 +149,10 @@ class FileChecker {
       const auto region = static_cast<size_t>(traffic.delegate);
       // What a loop calls again has another value each time: the forecast has one.
       const bool once = calls[region] == 1;
+      if (fault_) return {};
       TRY(check_region(traffic, forecast_ && once ? forecast_->observer(*check_.graphs[region]) : tosa::Observer()));
     }
-    if (forecast_) TRY(check_forecast(sample));
+    if (forecast_ && !fault_) TRY(check_forecast(sample));
     return {};
   }
 
@@ -210,65 +193,38 @@ class FileChecker {
     return inputs;
   }
 
-  Result<void> check_region(const RegionTraffic& traffic, const tosa::Observer& observer) {
-    auto index = static_cast<size_t>(traffic.delegate);
-    const tosa::Program& program = *check_.regions[index];
+  std::vector<tosa::TensorData> inputs_of(const RegionTraffic& traffic) const {
+    const tosa::Body& main = check_.regions[static_cast<size_t>(traffic.delegate)]->bodies[0];
     std::vector<tosa::TensorData> inputs;
     for (size_t i = 0; i < traffic.inputs.size(); ++i)
-      inputs.push_back(operand_of(program.bodies[0].tensors[program.bodies[0].inputs[i]], traffic.inputs[i].data));
-    TRY_ASSIGN(std::vector<tosa::TensorData> expected, tosa::run(program, inputs, observer));
+      inputs.push_back(operand_of(main.tensors[main.inputs[i]], traffic.inputs[i].data));
+    return inputs;
+  }
+
+  // A run ends in the region whose stream the NPU in software refuses.
+  void note_refusal(const Result<std::vector<RunTensor>>& ran) {
+    if (ran || runner_->regions().empty() || !runner_->regions().back().outputs.empty()) return;
+    const RegionTraffic& last = runner_->regions().back();
+    fault_ = {static_cast<size_t>(last.delegate),
+              fmt::format("the NPU in software refuses the program that regor made ({})", ran.error().message),
+              inputs_of(last)};
+  }
+
+  Result<void> check_region(const RegionTraffic& traffic, const tosa::Observer& observer) {
+    auto index = static_cast<size_t>(traffic.delegate);
+    std::vector<tosa::TensorData> inputs = inputs_of(traffic);
+    TRY_ASSIGN(std::vector<tosa::TensorData> expected, tosa::run(*check_.regions[index], inputs, observer));
     for (size_t i = 0; i < expected.size(); ++i) {
       if (expected[i].data == traffic.outputs[i].data) continue;
-      TRY_ASSIGN(std::string layer, first_difference(program, inputs));
-      TRY(keep_bundle());
-      TRY(keep_region(program, inputs));
-      return defect(
-          "the finished file does not compute what its integer graph computes: in region{}, the first layer that "
-          "differs is {}; what reproduces it is kept in {}",
-          index, layer, check_.bundle);
+      fault_ = {index, "the program that regor made computes other numbers than its TOSA graph", std::move(inputs)};
+      return {};
     }
     return {};
-  }
-
-  // The first operator whose result, compiled alone with all before it, differs from the interpreter's. By bisection:
-  // what follows a wrong result is taken to be wrong too.
-  Result<std::string> first_difference(const tosa::Program& program, std::span<const tosa::TensorData> inputs) {
-    const auto& operators = program.bodies[0].operators;
-    size_t low = 0, high = operators.size() - 1;
-    while (low < high) {
-      size_t middle = (low + high) / 2;
-      TRY_ASSIGN(bool equal, equal_up_to(program, inputs, middle));
-      if (equal)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return fmt::format("{} ({})", operators[low].location, tosa::name(operators[low].op));
-  }
-
-  Result<bool> equal_up_to(const tosa::Program& program, std::span<const tosa::TensorData> inputs, size_t last) {
-    tosa::Program cut = cut_after(program, last);
-    TRY_ASSIGN(std::vector<tosa::TensorData> expected, tosa::run(cut, inputs));
-    Buffer bytes = tosa::write(cut);
-    Result<NpuProgram> npu = compile_npu(bytes, check_.pipeline->target, check_.pipeline->options.npu, "bisection");
-    if (!npu) return true;  // a result that cannot stand alone is judged by what follows it
-    std::vector<Bytes> operands;
-    for (const tosa::TensorData& input : inputs) operands.emplace_back(input.data);
-    std::vector<Buffer> outputs;
-    if (!execute_npu(*npu, operands, outputs)) return false;
-    return outputs[0] == expected[0].data;
   }
 
   Result<void> keep_bundle() {
     TRY(make_directory(check_.bundle));
     return write_file(check_.bundle + "/program.pte", check_.pte);
-  }
-
-  Result<void> keep_region(const tosa::Program& program, std::span<const tosa::TensorData> inputs) {
-    TRY(write_file(check_.bundle + "/region.tosa", tosa::write(program)));
-    for (size_t i = 0; i < inputs.size(); ++i)
-      TRY(write_file(fmt::format("{}/input{}.bin", check_.bundle, i), inputs[i].data));
-    return {};
   }
 
   std::vector<Type> output_types() const {
@@ -347,10 +303,11 @@ class FileChecker {
   std::vector<OutputNoise> outputs_;
   std::optional<OutputGroups> groups_;  // of the float model
   size_t layers_ = 0;                   // that were compared with the forecast
+  std::optional<RegionFault> fault_;
 };
 
 }  // namespace
 
-Result<AccuracySummary> check_file(const FileCheck& check) { return FileChecker(check).run(); }
+Result<FileVerdict> check_file(const FileCheck& check) { return FileChecker(check).run(); }
 
 }  // namespace swoop

@@ -3,10 +3,12 @@
 // what its type promises (forecast.h); what the file gives, with the float model (SQNR).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "driver/fault.h"
 #include "driver/pipeline.h"
 #include "report/report.h"
 #include "tosa/tosa.h"
@@ -21,10 +23,15 @@ struct FileCheck {
       nullptr;  // what the file was made of: its outputs' types, and inputs where there are no samples
   const Pipeline* pipeline = nullptr;
   int64_t macs = 0;    // of one run: large programs are run on fewer samples
-  std::string bundle;  // folder for what reproduces a difference
+  std::string bundle;  // folder for the program when a layer is
 };
 
-// A difference is an Error that names the first layer with other numbers and the bundle.
-Result<AccuracySummary> check_file(const FileCheck& check);
+struct FileVerdict {
+  AccuracySummary accuracy;
+  std::optional<RegionFault> fault;  // the first region that does not compute its TOSA; numbered as in FileCheck
+};
+
+// A layer that is further from the float model than its type allows is an Error that names it and the bundle.
+Result<FileVerdict> check_file(const FileCheck& check);
 
 }  // namespace swoop

@@ -72,6 +72,7 @@ Result<void> Lowering::run() {
     const Node& node = graph_.node(id);
     if (is_part_of_slice(node)) continue;
     b.set_location(node.name);
+    at_ = graph_.value(node.outputs[0]).name;
     if (node.op == Op::Cond) {
       TRY(cond(node));
       continue;
@@ -266,10 +267,13 @@ tosa::TensorId Lowering::requantize(Id x, const Type& from, const Type& to) {
   return rescale(x, from.scale() / to.scale(), from.zero_point(), to.zero_point(), tosa_dtype(to.dtype));
 }
 
-Result<tosa::Program> lower(const Graph& region) {
+Result<tosa::Program> lower(const Graph& region, std::string* culprit) {
   tosa::Program program;
   Lowering lowering(region, program, "main");
-  TRY(lowering.run());
+  if (Result<void> done = lowering.run(); !done) {
+    if (culprit) *culprit = lowering.at();
+    return done.error();
+  }
   TRY(tosa::validate(program));
   return program;
 }

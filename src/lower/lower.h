@@ -8,7 +8,8 @@
 
 namespace swoop {
 
-// Operators carry the name of the node they come from as their location.
-Result<tosa::Program> lower(const Graph& region);
+// Operators carry the name of the node they come from as their location. With an error, `culprit` names the first
+// result of the node that has no TOSA form.
+Result<tosa::Program> lower(const Graph& region, std::string* culprit = nullptr);
 
 }  // namespace swoop

@@ -32,6 +32,7 @@ class Lowering {
 
   Result<void> run();
   tosa::BodyId body_id() const { return b.body_id(); }
+  const std::string& at() const { return at_; }  // the first result of the node under way
 
  private:
   using Id = tosa::TensorId;
@@ -104,6 +105,7 @@ class Lowering {
   tosa::Builder b;
   tosa::Bounds bounds_;
   std::vector<Id> tensors_;  // by value id
+  std::string at_;
 };
 
 }  // namespace swoop

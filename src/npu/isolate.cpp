@@ -19,6 +19,8 @@
 #include <new>
 #include <stdexcept>
 
+#include "support/memory.h"
+
 namespace swoop {
 namespace {
 
@@ -57,13 +59,12 @@ bool write_all(int fd, const void* data, size_t size, off_t offset) {
 uint64_t page_size() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 
 uint64_t memory_limit(const IsolationLimits& limits) {
-  if (limits.memory_bytes != 0) return limits.memory_bytes;
-  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * page_size() / 4 * 3;
+  return limits.memory_bytes != 0 ? limits.memory_bytes : usable_memory();
 }
 
 // RLIMIT_AS counts everything mapped, and the parent may have mapped terabytes (AddressSanitizer, PyTorch): the limit
 // goes on top.
-void limit_memory(uint64_t bytes) {
+void limit_address_space(uint64_t bytes) {
   char text[64] = {};
   const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
@@ -93,7 +94,7 @@ void become_child(const IsolationLimits& limits) {
     if (write(score, "1000", 4) < 0) errno = 0;  // an older kernel: then the machine chooses
     close(score);
   }
-  limit_memory(memory_limit(limits));
+  limit_address_space(memory_limit(limits));
 }
 
 // True when the child is over; false when the time is.

@@ -14,7 +14,7 @@ namespace swoop {
 
 struct IsolationLimits {
   double timeout_seconds = 900;
-  uint64_t memory_bytes = 0;  // on top of what the child starts with; 0 = three quarters of the machine's memory
+  uint64_t memory_bytes = 0;  // on top of what the child starts with; 0 = usable_memory()
 };
 
 // A plain function, because the server cannot receive captured variables. It may throw. Without a server it must not

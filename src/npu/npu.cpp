@@ -1,7 +1,5 @@
 #include "npu/npu.h"
 
-#include <stdlib.h>
-
 #include <limits>
 
 #include "npu/isolate.h"
@@ -37,32 +35,6 @@ std::string shell_quoted(std::string_view text) {
       out += c;
   }
   return out + "'";
-}
-
-// Keeps the .tosa, the config and the `vela` command line that shows the same thing without this program.
-Result<std::string> keep_reproducer(Bytes tosa, const NpuTarget& target, const NpuOptions& options,
-                                    const NpuSystem& system, std::string_view region) {
-  std::string folder = options.reproducer_dir;
-  if (folder.empty()) {
-    const char* temporary = getenv("TMPDIR");
-    folder = fmt::format("{}/swoop-{}-XXXXXX", temporary && *temporary ? temporary : "/tmp", region);
-    if (!mkdtemp(folder.data())) return error("no folder can be made at {}", folder);
-  } else {
-    TRY(make_directory(folder));
-  }
-  const std::string file = fmt::format("{}/{}.tosa", folder, region);
-  TRY(write_file(file, tosa));
-  const std::string ini = folder + "/vela.ini";
-  TRY(write_file(ini, config_text(options)));
-  std::string command = fmt::format(
-      "vela --accelerator-config={} --config={} --system-config={} --memory-mode={} --optimise={} --output-format=raw",
-      target.name, shell_quoted(ini), shell_quoted(system.system_config), shell_quoted(system.memory_mode),
-      options.optimise == Optimise::Size ? "Size" : "Performance");
-  if (options.arena_cache_size) command += fmt::format(" --arena-cache-size={}", *options.arena_cache_size);
-  command +=
-      fmt::format(" --verbose-performance --output-dir={} {}\n", shell_quoted(folder + "/output"), shell_quoted(file));
-  TRY(write_file(folder + "/vela.sh", command));
-  return file;
 }
 
 // A folder name must not lead elsewhere, and a message must not carry control characters.
@@ -116,11 +88,25 @@ Result<NpuProgram> compile_npu(Bytes tosa, const NpuTarget& target, const NpuOpt
   } else {
     cause = fmt::format("refused the graph ({})", text_of(Bytes(*message).first(message->size() - 1)));
   }
-  const auto kept = keep_reproducer(tosa, target, options, system, name);
-  const std::string where = kept
-                                ? fmt::format("the TOSA file that does it is kept at {}", *kept)
-                                : fmt::format("the TOSA file that does it could not be kept: {}", kept.error().message);
-  return error("regor {} while compiling {} for {}; {}.", cause, name, target.name, where);
+  return error("regor {} while compiling {} for {}", cause, name, target.name);
+}
+
+Result<void> keep_reproducer(Bytes tosa, const NpuTarget& target, const NpuOptions& options, std::string_view region,
+                             const std::string& folder) {
+  TRY_ASSIGN(const NpuSystem system, resolve_system(target, options));
+  TRY(make_directory(folder));
+  const std::string file = fmt::format("{}/{}.tosa", folder, plain_name(region));
+  TRY(write_file(file, tosa));
+  const std::string ini = folder + "/vela.ini";
+  TRY(write_file(ini, config_text(options)));
+  std::string command = fmt::format(
+      "vela --accelerator-config={} --config={} --system-config={} --memory-mode={} --optimise={} --output-format=raw",
+      target.name, shell_quoted(ini), shell_quoted(system.system_config), shell_quoted(system.memory_mode),
+      options.optimise == Optimise::Size ? "Size" : "Performance");
+  if (options.arena_cache_size) command += fmt::format(" --arena-cache-size={}", *options.arena_cache_size);
+  command +=
+      fmt::format(" --verbose-performance --output-dir={} {}\n", shell_quoted(folder + "/output"), shell_quoted(file));
+  return write_file(folder + "/vela.sh", command);
 }
 
 }  // namespace swoop

@@ -13,6 +13,7 @@
 #include "support/bytes.h"
 #include "support/result.h"
 #include "target/target.h"
+#include "tosa/tosa.h"
 
 namespace swoop {
 
@@ -29,8 +30,7 @@ struct NpuOptions {
   Optimise optimise = Optimise::Performance;
   std::optional<uint64_t> arena_cache_size;  // bytes; nullopt = what the memory mode says
   double timeout_seconds = 900;              // regor is stopped and reported after this; 8,000 operators take it 3 s
-  uint64_t memory_limit = 0;                 // bytes regor may take; 0 = three quarters of the machine's memory
-  std::string reproducer_dir;                // where a failing region's .tosa is kept; empty = a new folder in $TMPDIR
+  uint64_t memory_limit = 0;                 // bytes regor may take; 0 = what usable_memory() says
 };
 
 // Names that --system-config and --memory-mode take, from the config in `options`.
@@ -44,7 +44,17 @@ Result<void> check_npu_options(const NpuTarget& target, const NpuOptions& option
 // compile is forked (1 ms instead of 1 ms per 30 MB in use). Without it compile_npu forks this process.
 void prepare_npu();
 
-// `region` names the region in messages and in the reproducer ("region0"). Callable from several threads at once.
+// `region` names the region in messages ("region0"). Callable from several threads at once. The error says what regor
+// did: "regor crashed with SIGSEGV while compiling region0 for ethos-u55-128".
 Result<NpuProgram> compile_npu(Bytes tosa, const NpuTarget& target, const NpuOptions& options, std::string_view region);
+
+// Writes the .tosa, the config and the `vela` command line that shows the same thing without this program into
+// `folder`, as REGION.tosa, vela.ini and vela.sh.
+Result<void> keep_reproducer(Bytes tosa, const NpuTarget& target, const NpuOptions& options, std::string_view region,
+                             const std::string& folder);
+
+// Puts a PAD by nothing behind a SLICE where regor would read the slice in place and compute other numbers; see
+// docs/regor-defects.md. The results stay the same.
+void avoid_defects(tosa::Program& program, const NpuTarget& target);
 
 }  // namespace swoop

@@ -55,8 +55,8 @@ bool runs_whole(const Graph& body, const NpuTarget& target) {
 
 class Partitioner {
  public:
-  Partitioner(Graph& graph, const NpuTarget& target, Partition& result)
-      : graph_(graph), target_(target), result_(result) {}
+  Partitioner(Graph& graph, const NpuTarget& target, const Verdicts& verdicts, Partition& result)
+      : graph_(graph), target_(target), verdicts_(verdicts), result_(result) {}
 
   void run() {
     choose();
@@ -74,18 +74,26 @@ class Partitioner {
   }
 
  private:
+  const Verdict* verdict_of(const Node& node) const {
+    if (node.outputs.empty()) return nullptr;
+    auto found = verdicts_.find(graph_.value(node.outputs[0]).name);
+    return found != verdicts_.end() ? &found->second : nullptr;
+  }
+
   void choose() {
     on_npu_.assign(graph_.node_slots(), false);
     for (NodeId id : graph_.order()) {
       Node& node = graph_.node(id);
       if (is_border(graph_, node)) continue;
       Support support = supports(graph_, node, target_);
+      if (const Verdict* verdict = verdict_of(node); support.ok && verdict && verdict->host)
+        support = {false, "npu", verdict->reason, ""};
       if (support.ok && !std::all_of(node.bodies.begin(), node.bodies.end(),
                                      [&](const auto& body) { return runs_whole(*body, target_); }))
         support = {false, "all.c5", "one of its branches does not run on the NPU as a whole",
                    "keep both branches to operators of `swoop ops`"};
       if (!support.ok)
-        for (auto& body : node.bodies) Partitioner(*body, target_, result_).run();
+        for (auto& body : node.bodies) Partitioner(*body, target_, verdicts_, result_).run();
       if (support.ok) {
         on_npu_[id] = true;
         continue;
@@ -97,20 +105,21 @@ class Partitioner {
     }
   }
 
-  // Level of an NPU node: the region it belongs to, from 1. Level of a host node: the regions that must have run before
-  // it. All NPU nodes of a level form one region: no path leaves it and comes back, since a host node in between raises
-  // the level.
+  // Level of an NPU node: the region it belongs to, from 1. Where a region must begin, it is a new one. Level of a host
+  // node: the regions that must have run before it. All NPU nodes of a level form one region: no path leaves it and
+  // comes back, since a host node in between raises the level.
   size_t assign_levels() {
     level_.assign(graph_.node_slots(), 0);
     size_t highest = 0;
     for (NodeId id = graph_.first(); id != kNone; id = graph_.node(id).next) {
       const Node& node = graph_.node(id);
       size_t level = on_npu_[id] ? 1 : 0;
+      const bool begins = on_npu_[id] && verdict_of(node);
       for (ValueId input : node.inputs) {
         const Node* producer = graph_.producer(input);
         if (!producer) continue;
         size_t before = level_[producer->id];
-        level = std::max(level, on_npu_[id] && !on_npu_[producer->id] ? before + 1 : before);
+        level = std::max(level, begins || (on_npu_[id] && !on_npu_[producer->id]) ? before + 1 : before);
       }
       level_[id] = level;
       if (on_npu_[id]) highest = std::max(highest, level);
@@ -180,6 +189,7 @@ class Partitioner {
 
   Graph& graph_;
   const NpuTarget& target_;
+  const Verdicts& verdicts_;
   Partition& result_;
   std::vector<bool> on_npu_;
   std::vector<size_t> level_;
@@ -187,9 +197,9 @@ class Partitioner {
 
 }  // namespace
 
-Partition partition(Graph& graph, const NpuTarget& target) {
+Partition partition(Graph& graph, const NpuTarget& target, const Verdicts& verdicts) {
   Partition result;
-  Partitioner(graph, target, result).run();
+  Partitioner(graph, target, verdicts, result).run();
   return result;
 }
 

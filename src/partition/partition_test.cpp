@@ -52,6 +52,34 @@ TEST(Partition, joins_pieces_that_need_not_wait_for_the_host) {
   EXPECT_EQ(verify(graph), std::nullopt);
 }
 
+TEST(Partition, begins_a_region_with_a_node_or_leaves_it_on_the_host_when_told_so) {
+  constexpr std::string_view kText = R"text(graph "g" (%x: i8[1,4] q(0.5, 0))
+  %a = add %x, %x : i8[1,4] q(0.5, 1)
+  %b = mul %a, %a : i8[1,4] q(0.5, 2)
+  %c = add %b, %a : i8[1,4] q(0.5, 3)
+  %d = add %a, %x : i8[1,4] q(0.5, 4)
+  return %c, %d
+)text";
+  Graph cut = parsed(kText);
+  Partition two = partition(cut, target("ethos-u55-128"), {{"b", {false, "why"}}});
+  ASSERT_EQ(two.regions.size(), 2u);
+  EXPECT_EQ(two.regions[0]->node_count(), 2u);  // a and d
+  EXPECT_EQ(two.regions[1]->node_count(), 2u);  // b and c
+  EXPECT_TRUE(two.host.empty());
+  EXPECT_EQ(cut.op_count(Op::Dequantize), 0u);
+  EXPECT_EQ(verify(cut), std::nullopt);
+
+  Graph host = parsed(kText);
+  Partition around = partition(host, target("ethos-u55-128"), {{"b", {true, "regor crashed"}}});
+  ASSERT_EQ(around.regions.size(), 2u);
+  EXPECT_EQ(around.regions[1]->node_count(), 1u);  // c
+  ASSERT_EQ(around.host.size(), 1u);
+  EXPECT_EQ(around.host[0].op, "mul");
+  EXPECT_EQ(around.host[0].reason, "regor crashed");
+  EXPECT_EQ(host.op_count(Op::Mul), 1u);
+  EXPECT_EQ(verify(host), std::nullopt);
+}
+
 TEST(Partition, dequantizes_around_what_stays_on_the_host_and_says_why) {
   Graph graph = parsed(R"text(graph "g" (%x: i8[1,4] q(0.5, 0), %y: i8[1,4] q(0.5, 0))
   %m = compare %x, %y fn="gt" : bool[1,4] @ "net.py":7 "x > y" "head" "Head" name "gt"

@@ -29,7 +29,7 @@ struct RunTensor {
 struct RegionTraffic {
   int delegate = 0;  // index in the file
   std::vector<RunTensor> inputs;
-  std::vector<RunTensor> outputs;
+  std::vector<RunTensor> outputs;  // none: the NPU in software refused its stream, and the run ended there
 };
 
 struct RunMemory {

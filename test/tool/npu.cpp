@@ -52,7 +52,7 @@ Json json_of(const Estimates& e) {
 }
 
 struct NpuFlags {
-  std::string tosa, target, folder, optimise, config;
+  std::string tosa, target, folder, optimise, config, reproducer;
   NpuOptions options;
   uint64_t ballast = 0;
   int repeat = 1;
@@ -73,7 +73,10 @@ Result<void> compile_tosa(const NpuFlags& flags) {
   }
   TRY_ASSIGN(const NpuTarget target, parse_target(flags.target));
   TRY_ASSIGN(const auto file, MappedFile::open(flags.tosa));
-  TRY_ASSIGN(const NpuProgram program, compile_npu(file->bytes(), target, options, "region0"));
+  const auto compiled = compile_npu(file->bytes(), target, options, "region0");
+  if (!compiled && !flags.reproducer.empty())
+    TRY(keep_reproducer(file->bytes(), target, options, "region0", flags.reproducer));
+  TRY_ASSIGN(const NpuProgram program, compiled);
   TRY_ASSIGN(const Buffer blob, pack(program));
 
   const Timer timer;
@@ -128,7 +131,7 @@ void add_npu(Commands& commands) {
   npu->add_option("--arena-cache-size", flags->options.arena_cache_size);
   npu->add_option("--timeout", flags->options.timeout_seconds);
   npu->add_option("--memory-limit", flags->options.memory_limit);
-  npu->add_option("--reproducer", flags->options.reproducer_dir);
+  npu->add_option("--reproducer", flags->reproducer, "folder for what reproduces a failure");
   npu->add_option("--optimise", flags->optimise);
   npu->add_option("--config", flags->config);
   npu->add_option("--ballast", flags->ballast, "bytes of memory in use, which a fork would have to copy");

@@ -129,15 +129,17 @@ class EthosUBackend final : public et::BackendInterface {
 
     ActiveRun* run = active_run();
     if (run && run->options.npu.observer) run->options.npu.observer->on_call(region.index);
-    std::vector<Buffer> outputs;
-    auto done = execute_npu(program, inputs, outputs, run ? run->options.npu : NpuRunOptions{});
-    if (!done)
-      return fail(et::Error::DelegateInvalidCompatibility,
-                  fmt::format("Region {}: {}", region.index, done.error().message));
-
     RegionTraffic traffic{region.index, {}, {}};
     bool record = run && run->options.record_regions;
     for (size_t i = 0; record && i < inputs.size(); ++i) traffic.inputs.push_back(traffic_of(args[i]->toTensor()));
+    std::vector<Buffer> outputs;
+    auto done = execute_npu(program, inputs, outputs, run ? run->options.npu : NpuRunOptions{});
+    if (!done) {
+      if (record) run->traffic.push_back(std::move(traffic));
+      return fail(et::Error::DelegateInvalidCompatibility,
+                  fmt::format("Region {}: {}", region.index, done.error().message));
+    }
+
     for (size_t i = 0; i < outputs.size(); ++i) {
       et::EValue* argument = args[inputs.size() + i];
       if (!argument->isTensor())

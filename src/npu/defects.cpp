@@ -1,0 +1,103 @@
+// Forms that regor gets wrong (docs/regor-defects.md), written another way.
+#include <algorithm>
+
+#include "npu/npu.h"
+
+namespace swoop {
+
+namespace {
+
+class SliceGuard {
+ public:
+  SliceGuard(tosa::Body& body, const NpuTarget& target)
+      : body_(body), target_(target), producer_(body.tensors.size(), kNone) {
+    for (size_t i = 0; i < body.operators.size(); ++i)
+      for (tosa::TensorId output : body.operators[i].outputs) producer_[output] = i;
+  }
+
+  void run() {
+    std::vector<tosa::Operator> operators;
+    for (const tosa::Operator& op : body_.operators) {
+      tosa::Operator copy = op;
+      for (size_t i = 0; i < copy.inputs.size(); ++i) {
+        const tosa::Operator* slice = slice_behind(copy.inputs[i]);
+        if (slice && reads_wrongly(copy, i, *slice)) copy.inputs[i] = guard(copy.inputs[i], copy.location, operators);
+      }
+      operators.push_back(std::move(copy));
+    }
+    body_.operators = std::move(operators);
+  }
+
+ private:
+  static constexpr size_t kNone = ~size_t{0};
+
+  // The SLICE that a tensor is a view of, for regor: RESHAPEs do not keep it from joining the two.
+  const tosa::Operator* slice_behind(tosa::TensorId id) const {
+    while (id < producer_.size() && producer_[id] != kNone) {
+      const tosa::Operator& op = body_.operators[producer_[id]];
+      if (op.op == tosa::Op::Slice) return &op;
+      if (op.op != tosa::Op::Reshape) return nullptr;
+      id = op.inputs[0];
+    }
+    return nullptr;
+  }
+
+  bool reads_wrongly(const tosa::Operator& user, size_t operand, const tosa::Operator& slice) const {
+    if (operand == 0 && (user.op == tosa::Op::Conv2d || user.op == tosa::Op::DepthwiseConv2d)) {
+      const auto& window = std::get<tosa::Conv2dAttributes>(user.attributes);
+      return padded(window.pad) && taken_apart(user, window.stride, window.dilation);
+    }
+    if (operand == 0 && (user.op == tosa::Op::AvgPool2d || user.op == tosa::Op::MaxPool2d)) {
+      const auto& window = std::get<tosa::PoolAttributes>(user.attributes);
+      return padded(window.pad) && taken_apart(user, window.stride, {1, 1});
+    }
+    // A core without products of 16 bits has none at all: regor makes them of elementwise operations on whole matrices.
+    if (user.op == tosa::Op::Matmul) return !target_.facts().matmul_of_16_bits && cuts_matrices(slice);
+    return user.op == tosa::Op::Argmax || tosa::name(user.op).starts_with("REDUCE_");  // reshaped, the slice is lost
+  }
+
+  // At the top or on the left.
+  static bool padded(const std::array<int32_t, 4>& pad) { return pad[0] > 0 || pad[2] > 0; }
+
+  // regor makes several operations of a window over a batch, or with steps that the core does not have.
+  bool taken_apart(const tosa::Operator& user, const std::array<int32_t, 2>& stride,
+                   const std::array<int32_t, 2>& dilation) const {
+    return body_.tensors[user.inputs[0]].shape[0] > 1 || std::max(stride[0], stride[1]) > target_.facts().max_stride ||
+           std::max(dilation[0], dilation[1]) > target_.facts().max_dilation;
+  }
+
+  bool cuts_matrices(const tosa::Operator& slice) const {
+    const tosa::Shape& whole = body_.tensors[slice.inputs[0]].shape;
+    const tosa::Shape& part = body_.tensors[slice.outputs[0]].shape;
+    return !std::equal(whole.end() - std::min<size_t>(2, whole.size()), whole.end(),
+                       part.end() - std::min<size_t>(2, part.size()), part.end());
+  }
+
+  tosa::TensorId guard(tosa::TensorId id, const std::string& location, std::vector<tosa::Operator>& operators) {
+    const tosa::Tensor original = body_.tensors[id];
+    tosa::Tensor fill{
+        original.name + "_guard_fill", original.dtype, {1}, true, Buffer(tosa::element_bytes(original.dtype))};
+    tosa::Tensor copy{original.name + "_guard", original.dtype, original.shape, false, {}};
+    const auto fill_id = static_cast<tosa::TensorId>(body_.tensors.size());
+    body_.tensors.push_back(std::move(fill));
+    body_.tensors.push_back(std::move(copy));
+    operators.push_back({tosa::Op::Pad,
+                         tosa::PadAttributes{std::vector<int32_t>(2 * original.shape.size(), 0)},
+                         {id, fill_id},
+                         {fill_id + 1},
+                         location});
+    return fill_id + 1;
+  }
+
+  tosa::Body& body_;
+  const NpuTarget& target_;
+  std::vector<size_t> producer_;  // by tensor, of those that were there at the start
+};
+
+}  // namespace
+
+void avoid_defects(tosa::Program& program, const NpuTarget& target) {
+  for (tosa::Body& body : program.bodies) SliceGuard(body, target).run();
+}
+
+}  // namespace swoop

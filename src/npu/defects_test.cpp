@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include "npu/npu.h"
+
+namespace swoop {
+namespace {
+
+using tosa::DType;
+
+// SLICE of a batch of `batch`, then a padded maximum pool.
+tosa::Program pooled_slice(int batch) {
+  tosa::Program program;
+  tosa::Builder b(program);
+  auto x = b.input("x", DType::I8, {batch, 8, 8, 4});
+  b.output(b.max_pool2d(b.slice(x, {0, 0, 0, 2}, {batch, 8, 8, 2}), {{3, 3}, {1, 1}, {1, 1, 1, 1}}));
+  return program;
+}
+
+// A product whose first operand is a SLICE that leaves out half of axis `axis`.
+tosa::Program product_of_slice(size_t axis) {
+  tosa::Program program;
+  tosa::Builder b(program);
+  tosa::Shape whole = {4, 8, 16}, part = whole;
+  whole[axis] *= 2;
+  auto a = b.slice(b.input("a", DType::I8, whole), {0, 0, 0}, part);
+  b.output(b.matmul(a, b.input("b", DType::I8, {4, 16, 8}), 0, 0));
+  return program;
+}
+
+size_t pads_in(tosa::Program program, std::string_view target) {
+  avoid_defects(program, *parse_target(target));
+  EXPECT_TRUE(tosa::validate(program));
+  size_t count = 0;
+  for (const tosa::Operator& op : program.bodies[0].operators) count += op.op == tosa::Op::Pad;
+  return count;
+}
+
+TEST(AvoidDefects, keeps_a_slice_apart_from_who_would_misread_it_and_from_nobody_else) {
+  EXPECT_EQ(pads_in(pooled_slice(2), "ethos-u55-128"), 1u);
+  EXPECT_EQ(pads_in(pooled_slice(2), "ethos-u85-256"), 1u);
+  EXPECT_EQ(pads_in(pooled_slice(1), "ethos-u55-128"), 0u);
+  EXPECT_EQ(pads_in(product_of_slice(1), "ethos-u55-128"), 1u);
+  EXPECT_EQ(pads_in(product_of_slice(2), "ethos-u55-128"), 1u);
+  EXPECT_EQ(pads_in(product_of_slice(0), "ethos-u55-128"), 0u);
+  EXPECT_EQ(pads_in(product_of_slice(1), "ethos-u85-256"), 0u);
+}
+
+TEST(AvoidDefects, changes_no_result) {
+  tosa::Program guarded = pooled_slice(2);
+  avoid_defects(guarded, *parse_target("ethos-u55-128"));
+  tosa::TensorData x{DType::I8, {2, 8, 8, 4}, Buffer(2 * 8 * 8 * 4)};
+  for (size_t i = 0; i < x.data.size(); ++i) x.data[i] = static_cast<std::byte>(i * 37);
+  const auto before = tosa::run(pooled_slice(2), {&x, 1});
+  const auto after = tosa::run(guarded, {&x, 1});
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ((*before)[0].data, (*after)[0].data);
+}
+
+}  // namespace
+}  // namespace swoop
