@@ -27,19 +27,51 @@ int run(ModelFlags& flags) {
   return 0;
 }
 
+// "int8", "uint8,float"; "nhwc", "x=nhwc"
+Result<void> parse_ports(const std::string& io, const std::vector<std::string>& layouts, PortOptions& ports) {
+  auto numbers = [&](std::string_view word) -> Result<PortNumbers> {
+    if (word == "float") return PortNumbers::Float;
+    if (word == "int8") return PortNumbers::Codes;
+    if (word == "uint8") return PortNumbers::Bytes;
+    return error("--io {}: write float, int8 or uint8, or two of them for inputs and outputs: int8,float", io);
+  };
+  const size_t comma = io.find(',');
+  TRY_ASSIGN(ports.inputs, numbers(std::string_view(io).substr(0, comma)));
+  TRY_ASSIGN(ports.outputs, numbers(comma == std::string::npos ? io : std::string_view(io).substr(comma + 1)));
+  for (const std::string& layout : layouts) {
+    constexpr std::string_view kLast = "nhwc", kFirst = "nchw";
+    const size_t equals = layout.find('=');
+    const bool named = equals != std::string::npos;
+    std::string_view word = std::string_view(layout).substr(named ? equals + 1 : 0);
+    if (word != kLast && word != kFirst)
+      return error("--io-layout {}: write nhwc for all images, or NAME=nhwc for one", layout);
+    if (word == kLast)
+      ports.channels_last.push_back(named ? layout.substr(0, equals) : std::string(PortOptions::kImages));
+  }
+  return {};
+}
+
 }  // namespace
 
 Command compile_command(CLI::App& app) {
   auto flags = std::make_shared<ModelFlags>();
   auto io = std::make_shared<std::string>("float");
+  auto layouts = std::make_shared<std::vector<std::string>>();
   auto no_verify = std::make_shared<bool>(false);
   CompileOptions& o = flags->options;
   CLI::App* command = app.add_subcommand("compile", "Compile a model exported with torch.export.save");
   add_model_flags(*command, *flags);
   command->add_option("-o,--output", o.output, "the .pte file (default: beside the model)");
-  command->add_option("--io", *io, "float; or int8: the caller quantizes inputs and dequantizes outputs")
-      ->check(CLI::IsMember({"float", "int8"}))
+  command
+      ->add_option(
+          "--io", *io,
+          "float; int8 or uint8: the caller quantizes inputs and dequantizes outputs; two words for inputs and "
+          "outputs: int8,float")
       ->capture_default_str();
+  command->add_option(
+      "--io-layout", *layouts,
+      "nhwc: images come and go channels last, as a camera has them; x=nhwc for one input, out0=nhwc for "
+      "one output");
   command->add_flag("--segments", o.segments, "put NPU programs after the flatbuffer, each aligned to 128 bytes");
   command->add_flag("--strip", o.strip, "leave out the map of layers that `swoop run --layers` and `--trace` read");
   command
@@ -64,8 +96,9 @@ Command compile_command(CLI::App& app) {
   command->add_flag("--stats", o.stats, "print what each step and rule did, on standard error");
   command->add_flag("--json", o.json, "print the summary as JSON");
   command->add_flag("-q,--quiet", o.quiet, "print no summary");
-  return {command, [flags, io, no_verify] {
-            flags->options.integer_io = *io == "int8";
+  return {command, [flags, io, layouts, no_verify] {
+            if (Result<void> known = parse_ports(*io, *layouts, flags->options.ports); !known)
+              return fail(known.error());
             flags->options.verify = !*no_verify;
             return run(*flags);
           }};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "import/import.h"
+#include "legalize/legalize.h"
 #include "npu/npu.h"
 #include "quantize/quantize.h"
 #include "samples/samples.h"
@@ -33,9 +34,9 @@ struct CompileOptions {
   SampleOptions sample_options;
   std::string test;  // --test: held-out samples
   QuantizeOptions quantize;
-  bool integer_io = false;  // --io int8
-  bool segments = false;    // delegate blobs as segments of the file
-  bool strip = false;       // no map of layers in the file
+  PortOptions ports;      // --io, --io-layout
+  bool segments = false;  // delegate blobs as segments of the file
+  bool strip = false;     // no map of layers in the file
   bool verify = true;
   Gates gates;
   std::string dump;        // folder

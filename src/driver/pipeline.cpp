@@ -6,6 +6,7 @@
 #include "driver/cost.h"
 #include "legalize/legalize.h"
 #include "support/check.h"
+#include "support/nearest.h"
 #include "support/timer.h"
 
 namespace swoop {
@@ -64,9 +65,29 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   return {};
 }
 
-Result<void> choose_ports(Graph& graph, Pipeline& pipeline) {
+// Names of --io-layout that are no input or output with channels.
+Result<void> check_layouts(const Graph& graph, const PortOptions& ports) {
+  std::vector<std::string> known;
+  size_t user = 0;
+  for (size_t i = 0; i < graph.inputs().size(); ++i)
+    if (graph.input_port(i).role == Port::Role::User && graph.type(graph.inputs()[i]).shape.size() > 2)
+      known.push_back(graph.value(graph.inputs()[i]).name);
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    if (graph.output_port(i).role != Port::Role::User) continue;
+    if (graph.type(graph.outputs()[i]).shape.size() > 2) known.push_back(fmt::format("out{}", user));
+    ++user;
+  }
+  for (const std::string& name : ports.channels_last)
+    if (name != PortOptions::kImages && std::find(known.begin(), known.end(), name) == known.end())
+      return error("--io-layout {}=nhwc: no input or output of that name has channels{}", name,
+                   did_you_mean(name, known));
+  return {};
+}
+
+Result<void> set_ports(Graph& graph, Pipeline& pipeline) {
+  TRY(check_layouts(graph, pipeline.options.ports));
   pipeline.typed = clone(graph);
-  if (pipeline.options.integer_io) use_integer_ports(graph);
+  choose_ports(graph, pipeline.options.ports);
   return {};
 }
 
@@ -91,7 +112,7 @@ std::span<const Step> pipeline_steps() {
       // After prepare: ranges are those of the folded weights.
       {"quantize", "quantize", Repeat::Once, {}, choose_types},
       // Before anything moves across the border.
-      {"ports", "legalize", Repeat::Once, {}, choose_ports},
+      {"ports", "legalize", Repeat::Once, {}, set_ports},
       {"expand", "legalize", Repeat::Fixpoint, tables({expand_rules(), movement_rules(), constant_rules()}), nullptr},
       // After expand: only windows on two dims are left.
       {"channels-last", "legalize", Repeat::Once, tables({channels_last_rules()}), nullptr},

@@ -150,7 +150,7 @@ TEST(Pipeline, a_price_is_that_of_the_program_that_ships) {
     options.model = folder + "/priced.ir";
     options.output = folder + "/priced.pte";
     options.verify = false;
-    options.integer_io = integer_io;
+    if (integer_io) options.ports = {PortNumbers::Codes, PortNumbers::Codes, {}};
     ASSERT_TRUE(write_file(options.model, bytes_of(kText)));
     Graph graph = parsed(kText);
     Pipeline pipeline{.options = options, .target = *parse_target(options.target)};

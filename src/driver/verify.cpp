@@ -122,7 +122,7 @@ class FileChecker {
       if (test.labels.empty()) continue;
       const size_t rows = test.labels.size() / summary.samples;
       std::span<const int64_t> labels = std::span(test.labels).subspan(i * rows, rows);
-      of_file_.count(dequantize(outputs[0].data, output_types()[0]), labels);
+      of_file_.count(model_output(outputs[0], 0), labels);
       if (first_float_) of_float_.count(*first_float_, labels);
     }
     if (!test.labels.empty()) summary.labels = label_accuracy(test.labels.size());
@@ -182,15 +182,26 @@ class FileChecker {
     size_t next = 0;
     for (size_t i = 0; i < check_.source->inputs().size() && next < inputs.size(); ++i) {
       if (check_.source->input_port(i).role != Port::Role::User) continue;
-      const Type& type = check_.source->type(check_.source->inputs()[i]);
+      const Value& port = check_.source->value(check_.source->inputs()[i]);
+      const size_t rank = sample[i].shape.size();
+      const bool turned = check_.pipeline->options.ports.is_channels_last(port.name, rank);
+      const Tensor& tensor = turned ? transposed(sample[i], to_channels_last(rank)) : sample[i];
       Buffer& data = inputs[next++].data;
-      if (type.quantized()) {
-        TRY_ASSIGN(data, quantize(sample[i], type));
+      if (port.type.quantized()) {
+        TRY_ASSIGN(data, quantize(tensor, port.type));
       } else {
-        data = to_bytes(sample[i], type.dtype);
+        data = to_bytes(tensor, port.type.dtype);
       }
     }
     return inputs;
+  }
+
+  // An output of the program as the model has it.
+  Tensor model_output(const RunTensor& output, size_t user) const {
+    Tensor tensor = dequantize(output.data, output_types()[user]);
+    const size_t rank = tensor.shape.size();
+    const bool turned = check_.pipeline->options.ports.is_channels_last(fmt::format("out{}", user), rank);
+    return turned ? transposed(tensor, to_channels_first(rank)) : tensor;
   }
 
   std::vector<tosa::TensorData> inputs_of(const RegionTraffic& traffic) const {
@@ -248,16 +259,15 @@ class FileChecker {
       for (size_t i = 0, next = 0; i < float_state_.size() && next < outputs.size(); ++i) {
         if (reference.output_port(i).role != Port::Role::User) continue;
         if (next == 0) first_float_ = float_state_[i];
-        groups_->add(i, float_state_[i], dequantize(outputs[next].data, output_types()[next]));
+        groups_->add(i, float_state_[i], model_output(outputs[next], next));
         if (!expected[next]) expected[next] = float_state_[i];
         ++next;
       }
     }
-    const std::vector<Type> types = output_types();
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!expected[i]) continue;
       outputs_.resize(outputs.size());
-      compare(*expected[i], dequantize(outputs[i].data, types[i]), outputs_[i]);
+      compare(*expected[i], model_output(outputs[i], i), outputs_[i]);
     }
     return {};
   }

@@ -54,13 +54,4 @@ inline Shape permuted(const Shape& shape, const Ints& perm) {
   return result;
 }
 
-// [0, 2, 3, 1] and [0, 3, 1, 2] for rank 4, likewise for other ranks.
-inline Ints to_channels_last(size_t rank) {
-  Ints perm = {0};
-  for (size_t i = 2; i < rank; ++i) perm.push_back(static_cast<int64_t>(i));
-  perm.push_back(1);
-  return perm;
-}
-inline Ints to_channels_first(size_t rank) { return inverse(to_channels_last(rank)); }
-
 }  // namespace swoop

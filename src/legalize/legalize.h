@@ -4,6 +4,9 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "rewriter/rewriter.h"
 #include "target/target.h"
@@ -27,7 +30,20 @@ std::span<const Rule> extreme_rules();  // after layout, which decides the axes
 // Branches that stay on the host take in what follows them.
 std::span<const Rule> branch_rules();
 
-// --io int8: the program takes and gives codes; the quantize and dequantize at its border go.
-void use_integer_ports(Graph& graph);
+// What the caller of the program hands over and takes.
+enum class PortNumbers : uint8_t {
+  Float,  // what the model has
+  Codes,  // quantized numbers as the NPU has them: int8 or int16
+  Bytes,  // the same, with uint8 in the place of int8
+};
+struct PortOptions {
+  static constexpr std::string_view kImages = "*";  // in channels_last: everything with four dims
+  PortNumbers inputs = PortNumbers::Float;
+  PortNumbers outputs = PortNumbers::Float;
+  std::vector<std::string> channels_last;  // inputs by name, outputs as out0, out1, ...
+
+  bool is_channels_last(std::string_view name, size_t rank) const;
+};
+void choose_ports(Graph& graph, const PortOptions& options);
 
 }  // namespace swoop

@@ -26,9 +26,6 @@ Tensor as_dtype(const Tensor& in, DType dtype);
 void settle(Tensor& tensor, DType dtype);
 
 void transpose_into(const Tensor& in, std::span<const int64_t> perm, Tensor& out);
-Tensor transposed(const Tensor& in, std::span<const int64_t> perm);
-Ints to_channels_first(size_t rank);  // the perm from [N,s...,C]
-Ints to_channels_last(size_t rank);   // the perm from [N,C,s...]
 
 // Runs a channels-first kernel on a [N,s...,C] operand; `out` comes and goes channels last.
 Result<void> in_channels_first(const Tensor& x, Tensor& out,

@@ -154,6 +154,9 @@ Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> 
 Tensor to_tensor(const Value& constant);
 Buffer to_bytes(const Tensor& tensor, DType dtype);
 Tensor make_tensor(DType dtype, Shape shape);
+Tensor transposed(const Tensor& in, std::span<const int64_t> perm);
+Ints to_channels_first(size_t rank);                   // the perm from [N,s...,C]
+Ints to_channels_last(size_t rank);                    // the perm from [N,C,s...]
 double real_at(const Value& constant, int64_t index);  // one element of a constant, dequantized
 
 // Constants made from others. quantize_constant: the codes of a float constant in `type`. fold: the result of a
