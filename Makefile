@@ -1,11 +1,11 @@
-# make run | test | bench | build | install PREFIX=FOLDER. Each sets up what it needs and is quick the second time.
+# make run | test | bench | build | install PREFIX=FOLDER | wheel. Each sets up what it needs and is quick the second time.
 BUILD := build/release
 SWOOP := $(BUILD)/swoop
 PYTHON := .venv/bin/python
 FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
-.PHONY: run test bench build install tests setup test-setup unit peers sanitized fuzz models docs format clean
+.PHONY: run test bench build install wheel tests setup test-setup unit peers sanitized fuzz models docs format clean
 
 run: build
 	$(SWOOP) compile test/models/resnet8_int8.pt2 --target ethos-u55-128 -o resnet8.pte
@@ -18,6 +18,10 @@ build: setup
 # The folder can be moved later: nothing in it points elsewhere.
 install: build
 	@cmake --install $(BUILD) --prefix $(abspath $(PREFIX))
+
+# The Python package, made of the same build.
+wheel: build
+	$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps -w build/wheel .
 
 tests: test-setup
 	@cmake --preset release -DSWOOP_TESTS=ON >/dev/null

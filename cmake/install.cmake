@@ -3,6 +3,15 @@
 install(TARGETS swoop RUNTIME DESTINATION bin)
 install(TARGETS swoop_run_library LIBRARY DESTINATION lib/swoop)
 install(PROGRAMS ${executorch_libraries} DESTINATION lib/swoop)
+install(FILES test/models/resnet8_int8.pt2 DESTINATION share/swoop)  # something to try it with
+
+# The system's libraries go along, because another machine may have others or none. The C and C++ libraries stay out: those must be the
+# machine's own. DT_RPATH also leads the libraries that are copied to each other; the newer DT_RUNPATH does not.
+set_target_properties(swoop PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../lib/swoop")
+target_link_options(swoop PRIVATE -Wl,--disable-new-dtags)
+install(CODE "set(program \"$<TARGET_FILE:swoop>\")
+set(run_library \"$<TARGET_FILE:swoop_run_library>\")")
+install(SCRIPT cmake/system_libraries.cmake)
 
 set(licences share/doc/swoop)
 install(FILES LICENSE README.md DESTINATION ${licences})

@@ -2,7 +2,8 @@
 # Sets up a fresh Debian or Ubuntu machine; run again, it finds what is there and is done in a blink.
 #   tools/setup.sh build   what the build needs: system packages, .venv with the executorch wheel, regor's source (default)
 #   tools/setup.sh test    and what the tests need: googletest, clang for fuzzing, and the peers they compare with:
-#                          PyTorch, executorch with Vela and the TOSA reference model, pytest
+#                          PyTorch, executorch with Vela and the TOSA reference model, pytest; scikit-learn for real
+#                          data, scikit-build-core for the wheel
 #   tools/setup.sh architectures   and what tools/architectures.py builds networks from: timm, torchvision, transformers
 # SWOOP_CACHE (default ~/.cache/swoop) keeps regor, its source and its library, for all clones.
 set -euo pipefail
@@ -66,11 +67,11 @@ peers() {
     pip_install "torch==$TORCH"
   fi
   if installed executorch $EXECUTORCH && installed ethos_u_vela $VELA && installed tosa_tools '' &&
-     installed pytest '' && installed numpy ''; then
-    say "executorch with Vela $VELA, pytest and numpy are there"
+     installed pytest '' && installed numpy '' && installed scikit_learn '' && installed scikit_build_core ''; then
+    say "executorch with Vela $VELA, pytest, numpy, scikit-learn and scikit-build-core are there"
   else
-    say "installing executorch $EXECUTORCH with Vela, the TOSA reference model, pytest and numpy"
-    pip_install "torch==$TORCH" "executorch[ethos-u]==$EXECUTORCH" pytest numpy
+    say "installing executorch $EXECUTORCH with Vela, the TOSA reference model, pytest, numpy, scikit-learn and scikit-build-core"
+    pip_install "torch==$TORCH" "executorch[ethos-u]==$EXECUTORCH" pytest numpy scikit-learn scikit-build-core
   fi
 }
 

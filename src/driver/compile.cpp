@@ -98,9 +98,8 @@ class Compile {
     if (!options_.dump.empty()) TRY(make_directory(options_.dump));
 
     progress_.stage("reading the model");
-    TRY_ASSIGN(Graph whole, timed("import", [&] {
-                 return read_model(options_.model, options_.sizes, &result_.summary.warnings);
-               }));
+    TRY_ASSIGN(Graph whole,
+               timed("import", [&] { return read_model(options_.model, options_.sizes, &import_warnings_); }));
     TRY(dump_graph(whole, 0, "import"));
     pipeline_.following = following_nodes(whole);
     if (options_.stop_after == kImport) return stopped(print(whole, {false, true}));
@@ -334,6 +333,7 @@ class Compile {
   void summarize_region(size_t i);
 
   const CompileOptions& options_;
+  std::vector<std::string> import_warnings_;
   Pipeline pipeline_;
   Progress progress_;
   std::vector<CompiledRegion> regions_;
@@ -374,6 +374,7 @@ void Compile::summarize(const Graph& graph) {
   auto times = std::move(s.milliseconds);
   s = {};  // of this try alone
   s.milliseconds = std::move(times);
+  s.warnings = import_warnings_;
   s.model = options_.model;
   s.target = std::string(pipeline_.target.name);
   s.system_config = system_config();

@@ -149,6 +149,7 @@ std::string to_json(const Summary& s) {
   json["inputs"] = ports_json(s.inputs);
   json["outputs"] = ports_json(s.outputs);
   json["warnings"] = s.warnings;
+  json["text"] = to_text(s);
   return to_line(json);
 }
 

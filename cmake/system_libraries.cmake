@@ -1,0 +1,22 @@
+# Runs at install time: copies the shared libraries of the system that the program and the run library need, and the licence of the
+# Debian package that each comes from.
+file(GET_RUNTIME_DEPENDENCIES
+  EXECUTABLES ${program} LIBRARIES ${run_library}
+  RESOLVED_DEPENDENCIES_VAR libraries
+  PRE_EXCLUDE_REGEXES "^ld-linux" "^libc\\.so" "^lib(m|dl|rt|pthread|stdc\\+\\+|gcc_s)\\.so" "^libexecutorch")
+set(prefix $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX})
+set(files "")
+foreach(library ${libraries})
+  get_filename_component(name ${library} NAME)
+  file(REAL_PATH ${library} file)
+  file(INSTALL ${file} DESTINATION ${prefix}/lib/swoop RENAME ${name})  # not as a link: a wheel has none
+  get_filename_component(file ${file} NAME)
+  list(APPEND files ${file})
+endforeach()
+execute_process(COMMAND dpkg -S ${files} OUTPUT_VARIABLE owners ERROR_QUIET)
+string(REGEX MATCHALL "[^\n:]+:[^\n]*\n" owners "${owners}")
+list(TRANSFORM owners REPLACE ":.*" "")
+list(REMOVE_DUPLICATES owners)
+foreach(package ${owners})
+  file(INSTALL /usr/share/doc/${package}/copyright DESTINATION ${prefix}/share/doc/swoop RENAME LICENSE.${package})
+endforeach()
