@@ -609,6 +609,8 @@ def decomposed():
         "linalg_norm": (lambda x: (torch.linalg.norm(x), torch.linalg.norm(x, dim=(1, 2)), torch.linalg.matrix_norm(x)), (X,)),
         "index_add": (lambda x, y: x.index_add(1, torch.tensor([2, 0, 2]), y, alpha=0.5), (X, Y)),
         "index_add_input": (lambda x, i, y: x.index_add(0, i, y), (M, torch.tensor([1, 1]), M[:2] + 1)),
+        "index_add_line": (lambda x, y: x.index_add(0, torch.tensor([1, 3, 1]), y), (M[0], M[0, :3] + 1)),
+        "scatter_scalar": (lambda x, y: (x.scatter_add(0, torch.tensor(0), y), x.index_reduce(0, torch.tensor([0]), y, "mean"), x.scatter(0, torch.tensor(0), y)), (M[0, 0], M[1, 1])),
         "index_fill": (lambda x: (x.index_fill(1, torch.tensor([0, -1]), 3.0), x.index_fill(2, torch.tensor([1]), x[0, 0, 0, 0])), (X,)),
         "index_put_pair": (lambda x, y: x.index_put((torch.tensor([0, 1]), torch.tensor([2, -1])), y), (X, Y[0, :2])),
         "index_put_add": (lambda x, y: x.index_put((torch.tensor([1, 1]),), y, accumulate=True), (X, Y)),

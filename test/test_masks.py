@@ -122,10 +122,11 @@ def test_what_is_masked_counts_for_nothing(kind, target, tmp_path):
     changed = run(program, torch.where(hidden, -x, x), given(keep), tmp_path)
     rows = keep.numpy()
     assert np.array_equal(result[rows], changed[rows]) and not np.array_equal(result, changed)
-    assert summary["delegates"] == 1, "the mask is ready before the NPU starts"
+    if kind is not FilledWithLowest:  # its mask is made of what the NPU computes
+        assert summary["delegates"] == 1, "the mask is ready before the NPU starts"
 
 
-@pytest.mark.parametrize("kind", [Booleans, PaddingMask])
+@pytest.mark.parametrize("kind", [Booleans, Floats])
 def test_a_row_that_is_masked_as_a_whole_is_zero(kind, tmp_path):
     model, given, program, _ = compiled(kind, "ethos-u85-256", tmp_path)
     x, keep = samples(1, seed=3)

@@ -126,14 +126,14 @@ def test_several_inputs_and_outputs(swoop, tmp_path):
 
     class Two(torch.nn.Module):
         def forward(self, first, second):
-            return first + second, first * 2
+            return first + second, first - second
 
     a, b = torch.rand(20, 4), torch.rand(20, 4)
     module = Two().train()
     program = swoop.compile(module, (a[:1], b[:1]), calibrate=(a, b), target="ethos-u85-256")
     assert module.training
-    sums, doubles = program.run((a, b))
-    assert torch.allclose(sums, a + b, atol=0.03) and torch.allclose(doubles, a * 2, atol=0.03)
+    sums, differences = program.run((a, b))
+    assert torch.allclose(sums, a + b, atol=0.03) and torch.allclose(differences, a - b, atol=0.03)
     exported = torch.export.export(module, (a[:1], b[:1]))
     samples = [(a[i : i + 1], b[i : i + 1]) for i in range(20)]
     assert swoop.compile(exported, calibrate=samples, target="ethos-u85-256").bytes == program.bytes
@@ -190,15 +190,17 @@ def test_every_option_of_the_help_is_known(swoop):
 
 
 def test_interrupting_ends_the_program(environment, tmp_path):
-    """The call waits for samples from a pipe that nobody fills."""
+    """The call waits for a model from a pipe that nobody fills."""
     os.mkfifo(tmp_path / "model.pt2")
     script = "import swoop\ntry: swoop.inspect('model.pt2')\nexcept KeyboardInterrupt: print('interrupted')"
     caller = subprocess.Popen([environment / "bin" / "python", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     children = Path(f"/proc/{caller.pid}/task/{caller.pid}/children")
     until = time.monotonic() + 60
-    while not children.read_text() and time.monotonic() < until:
+    child = 0
+    while time.monotonic() < until and not (child and os.readlink(f"/proc/{child}/exe").endswith("/bin/swoop")):
         time.sleep(0.05)
-    child = int(children.read_text().split()[0])
+        child = int((children.read_text().split() or [0])[0])
+    time.sleep(0.2)
     caller.send_signal(signal.SIGINT)
     assert caller.communicate(timeout=60)[0] == "interrupted\n"
     assert not Path(f"/proc/{child}").exists()
@@ -232,8 +234,8 @@ def test_the_readme_goes_from_a_module_to_a_checked_file(environment, tmp_path):
     assert len(code.splitlines()) < 10
     printed = run_snippet(code, environment, tmp_path)
     assert (tmp_path / "digits.pte").stat().st_size > 1000
-    top1 = float(re.search(r"top-1 ([\d.]+) %", printed)[1])
-    assert top1 > 90, printed
+    top1, of_float = map(float, re.search(r"top-1 ([\d.]+) % \(float ([\d.]+) %\)", printed).groups())
+    assert top1 > 80 and abs(top1 - of_float) < 2, printed  # the training starts from random weights
 
 
 def test_an_executorch_script_changes_one_line(environment, tmp_path):

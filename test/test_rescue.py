@@ -24,7 +24,7 @@ def test_a_product_of_a_slice_is_one_region_and_right(tmp_path):
     done = swoop("compile", tmp_path / "m.ir", "--io", "int8", "-o", tmp_path / "m.pte", "--json")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
-    assert len(summary["regions"]) == 1 and not summary["host_ops"] and not summary["warnings"]
+    assert len(summary["regions"]) == 1 and not summary["host_ops"]
     assert not (tmp_path / "m.pte.differs").exists()
 
 

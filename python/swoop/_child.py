@@ -46,6 +46,7 @@ def call(*arguments: object, accept: tuple[int, ...] = (0,)) -> str:
             child.wait()
         except BaseException:  # KeyboardInterrupt
             child.kill()
+            child.wait()
             raise
         finally:
             reader.join()

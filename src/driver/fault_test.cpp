@@ -7,12 +7,12 @@
 namespace swoop {
 namespace {
 
-struct Region {
+struct LoweredRegion {
   Graph graph;
   tosa::Program program;
 };
 
-Region lowered(std::string_view text) {
+LoweredRegion lowered(std::string_view text) {
   Result<Graph> graph = parse(text);
   EXPECT_TRUE(graph) << graph.error().message;
   Result<tosa::Program> program = lower(*graph);
@@ -20,7 +20,7 @@ Region lowered(std::string_view text) {
   return {std::move(*graph), std::move(*program)};
 }
 
-Culprit culprit_of(const Region& region, const RegionFault& fault) {
+Culprit culprit_of(const LoweredRegion& region, const RegionFault& fault) {
   CompileOptions options;
   Pipeline pipeline{.options = options};
   pipeline.target = *parse_target("ethos-u55-128");
@@ -34,7 +34,7 @@ class Fault : public testing::Test {
 };
 
 TEST_F(Fault, is_found_where_regor_refuses_a_node) {
-  Region region = lowered(R"text(graph "region0" (%x: i8[1,4,4,8] q(0.5, 0))
+  LoweredRegion region = lowered(R"text(graph "region0" (%x: i8[1,4,4,8] q(0.5, 0))
   %a = add %x, %x : i8[1,4,4,8] q(0.5, 0)
   %b = maximum %a, %x : i8[1,4,4,8] q(0.5, 0)
   %c = compare %b, %x fn="gt" : bool[1,4,4,8]
@@ -61,7 +61,7 @@ TEST(Lower, names_the_node_that_has_no_form) {
 
 // A product of some rows of its operand, which regor takes for all of them (docs/regor-defects.md).
 TEST_F(Fault, is_found_where_a_node_computes_other_numbers) {
-  Region region = lowered(R"text(graph "region0" (%x: i8[8,64,16] q(0.5, 0), %y: i8[8,16,16] q(0.5, 0))
+  LoweredRegion region = lowered(R"text(graph "region0" (%x: i8[8,64,16] q(0.5, 0), %y: i8[8,16,16] q(0.5, 0))
   %s = slice %x axis=1 end=64 start=32 step=1 : i8[8,32,16] q(0.5, 0)
   %p = matmul %s, %y : i8[8,32,16] q(20.0, 0)
   %z = add %p, %p : i8[8,32,16] q(40.0, 0)

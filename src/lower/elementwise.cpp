@@ -20,6 +20,13 @@ double addition_unit(const Type& a, const Type& b) {
   return larger / static_cast<double>(wide ? 1 << 14 : 1 << 19);
 }
 
+// The common scale of a comparison: the finer one, unless the other operand's codes would leave 32 bits.
+double comparison_unit(const Type& a, const Type& b) {
+  double larger = std::max(a.scale(), b.scale());
+  bool wide = a.dtype != DType::I8 || b.dtype != DType::I8;
+  return std::max(std::min(a.scale(), b.scale()), larger / static_cast<double>(wide ? 1 << 14 : 1 << 21));
+}
+
 }  // namespace
 
 Result<tosa::TensorId> Lowering::add_sub(const Node& n) {
@@ -53,7 +60,7 @@ Result<tosa::TensorId> Lowering::min_max(const Node& n) {
   const Type& left = in(n, 0);
   const Type& right = in(n, 1);
   if (!is_quantized(left) || !is_quantized(right)) return b.binary(op, operand(n.inputs[0]), operand(n.inputs[1]));
-  double unit = std::min(left.scale(), right.scale());
+  double unit = comparison_unit(left, right);
   return narrow(b.binary(op, widen(n, 0, left.scale() / unit), widen(n, 1, right.scale() / unit)),
                 unit / out(n).scale(), n);
 }
@@ -64,7 +71,7 @@ Result<tosa::TensorId> Lowering::compare(const Node& n) {
   Id a = operand(n.inputs[0]);
   Id c = operand(n.inputs[1]);
   if (is_quantized(left) && is_quantized(right)) {
-    double unit = std::min(left.scale(), right.scale());
+    double unit = comparison_unit(left, right);
     a = widen(n, 0, left.scale() / unit);
     c = widen(n, 1, right.scale() / unit);
   }

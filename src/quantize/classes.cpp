@@ -117,8 +117,10 @@ void align_resizes(const Context& c, Classes& classes) {
   }
 }
 
-// A mask that is added to scores at run time: deep enough that any score falls out of the sum's range, and no deeper.
+// A mask that is added to scores at run time: deep enough that any score falls out of the sum's range, rounding
+// included, and no deeper.
 void deepen_masks(const Context& c, Classes& classes) {
+  constexpr double kDeeper = 1.05;
   const std::vector<bool>& hides = c.request.measured.hides;
   for (NodeId id : c.graph.order()) {
     const Node& node = c.graph.node(id);
@@ -128,7 +130,7 @@ void deepen_masks(const Context& c, Classes& classes) {
       ValueId from = c.borders.measured_origin(c.graph, input);
       if (operand == kNoClass || own == kNoClass || from >= hides.size() || !hides[from]) continue;
       Range sum = range_of(c, classes.drafts[own]);
-      classes.drafts[operand].range = joined(range_of(c, classes.drafts[operand]), {sum.min - sum.max, 0});
+      classes.drafts[operand].range = joined(range_of(c, classes.drafts[operand]), {kDeeper * (sum.min - sum.max), 0});
     }
   }
 }

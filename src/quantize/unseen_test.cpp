@@ -123,8 +123,8 @@ TEST(Unseen, a_value_that_was_zero_takes_the_range_of_its_operands) {
   Quantized q = quantized_with(R"(graph "g" (%x: f32[8], %gate: f32[8])
   %five = const f32[1] = fill 5
   %off = sub %five, %gate : f32[8]
-  %y = mul %x, %off : f32[8] name "gated"
-  return %y
+  %gated = mul %x, %off : f32[8]
+  return %gated
 )",
                                [](size_t i, size_t s, size_t e) { return i == 0 ? wave(i, s, e) : 5; });
   ASSERT_TRUE(q.report) << q.report.error().message;

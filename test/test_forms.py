@@ -1,0 +1,95 @@
+"""Integer forms that are right for any range: small models with the options that once ended in internal errors or in other numbers,
+compiled, run on the host and compared with PyTorch."""
+
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh test)")
+nn, functional = torch.nn, torch.nn.functional
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")).resolve()
+INT16 = ["--precision", "int16"]
+
+
+class Model(nn.Module):
+    def __init__(self, formula, **parts):
+        super().__init__()
+        self.formula = formula
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, x):
+        return self.formula(self, x)
+
+
+def weights(*shape):
+    return nn.Parameter(torch.randn(*shape, generator=torch.Generator().manual_seed(1)))
+
+
+class Leaky(nn.Module):
+    """Keeps what it gave last in a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("last", torch.zeros(1, 6))
+
+    def forward(self, x):
+        y = torch.tanh(x + 0.5 * self.last)
+        self.last.copy_(y)
+        return y
+
+
+def conditional(self, x):
+    mixed = torch.sigmoid(self.route(x.mean((2, 3)))) @ self.experts
+    return functional.conv2d(x, mixed.view(8, 8, 3, 3), padding=1)
+
+
+# name: model, shape of x, flags, least SQNR in dB
+CASES = {
+    "normalize": (Model(lambda s, x: functional.normalize(x, dim=1)), (1, 64), INT16, 70),
+    "quotient": (Model(lambda s, x: x[:, :8] / (x[:, 8:].abs() + 0.01)), (1, 16), INT16, 50),
+    "z_score": (Model(lambda s, x: (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-5)), (1, 64), INT16, 70),
+    "two_tables": (Model(lambda s, x: torch.tanh(torch.sigmoid(x) * x)), (1, 64), INT16, 60),
+    "softmax": (Model(lambda s, x: functional.softmax(x, 1)), (1, 40), INT16, 75),
+    "layer_norm": (nn.LayerNorm(64), (1, 8, 64), INT16, 75),
+    "flat_row": (Model(lambda s, x: s.norm(torch.cat([s.flat, x], 1)), norm=nn.LayerNorm(64, eps=1e-6), flat=nn.Parameter(1e-6 * torch.ones(1, 1, 64))), (1, 8, 64), [], 30),
+    "offset": (Model(lambda s, x: s.norm(x + 30 * s.offset), norm=nn.GroupNorm(1, 64), offset=weights(1, 64, 1, 1)), (1, 64, 32, 32), [], 30),
+    "four_bits": (nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()), (1, 3, 8, 8), [*INT16, "--weight-bits", "4"], 15),
+    "buffer": (Leaky(), (1, 6), ["--io", "int8"], None),
+    "multiple": (Model(lambda s, x: x * 2), (1, 6), [], 35),
+    "far_apart": (Model(lambda s, x: torch.maximum(s.linear(x) * 1e7, x * 1e-6), linear=nn.Linear(8, 8)), (1, 8), [], 25),
+    "large_window": (Model(lambda s, x: functional.avg_pool2d(x, 4, 4, ceil_mode=True)), (1, 4, 2, 2), [], 30),
+    "left_constant": (Model(lambda s, x: torch.einsum("oc,bct->bot", s.matrix, x), matrix=weights(5, 8)), (1, 8, 6), INT16, 60),
+    "computed_weights": (Model(conditional, route=nn.Linear(8, 4), experts=weights(4, 576)), (1, 8, 8, 8), [], 25),
+    "many_groups": (nn.Conv2d(208, 208, 3, padding=1, groups=104), (1, 208, 4, 4), [], 30),
+    "dilation": (nn.Conv2d(16, 16, 3, padding=24, dilation=24), (1, 16, 8, 8), [], 30),
+}
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_file_computes_what_pytorch_does(name, target, tmp_path):
+    model, shape, flags, least = CASES[name]
+    model.eval()
+    x = torch.randn(4, *shape, generator=torch.Generator().manual_seed(0))
+    exported = torch.export.export(model, (x[0],), strict=False)
+    torch.export.save(exported, tmp_path / "model.pt2")
+    samples = {exported.graph_signature.user_inputs[0]: x.numpy()}
+    np.savez(tmp_path / "samples.npz", **samples)
+    command = [BUILD / "swoop", "compile", "model.pt2", "-c", "samples.npz", "-t", target, "-o", "model.pte", *flags]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    if least is None:
+        return
+    command = [BUILD / "swoop", "run", "model.pte", "-i", "samples.npz", "-o", "out.npz"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    with torch.no_grad():
+        wanted = np.stack([model(sample).numpy() for sample in x])
+    noise = wanted - np.load(tmp_path / "out.npz")["out0"]
+    assert 10 * np.log10((wanted**2).sum() / max((noise**2).sum(), 1e-30)) >= least
