@@ -5,7 +5,6 @@ tools/random_networks.py, tools/options.py, tools/opinfo.py and tools/peer_ops.p
 
 import os
 import pathlib
-import re
 import sys
 import time
 
@@ -23,20 +22,19 @@ import peer_ops  # noqa: E402
 import random_networks  # noqa: E402
 import small_models  # noqa: E402
 
-# Found and not yet mended: docs/campaigns.md says more about each.
-OPEN = re.compile("i16 activations need i8 weights|buffer .* starts with|regor refused the graph|differs is .*(TABLE|RESHAPE)|does not fit a rescale|computes other numbers than its type allows|input 1 may be i16")
+# Found and not yet mended; docs/campaigns.md says what each is. They are left out, so that anything new is seen.
+OPEN_SEEDS = {6, 52, 53, 56, 78}
+OPEN_ROWS = {26, 83}
 SECONDS = float(os.environ.get("SWOOP_RANDOM_SECONDS", 60))
 
 
-def new_finding(verdict):
-    return verdict.kind in judge.FINDINGS and not OPEN.search(verdict.text)
-
-
 def test_random_networks():
-    result = random_networks.campaign(range(1_000_000), SECONDS, reducing=False)
+    result = random_networks.campaign((seed for seed in range(1_000_000) if seed not in OPEN_SEEDS), SECONDS, reducing=False)
     print(result.line())
     assert result.networks >= 3
-    assert [f"{network.text()}{verdict.line()}" for network, verdict in result.found if new_finding(verdict) and verdict.text != "below the forecast"] == []
+    # The forecast does not know that an input of 1e6 is rounded, too: such a result is right and below it.
+    found = [pair for pair in result.found if "below its forecast" not in pair[1].text]
+    assert [f"{network.text()}{verdict.line()}" for network, verdict in found] == []
 
 
 def test_any_two_options_meet_in_a_row():
@@ -50,10 +48,12 @@ def test_any_two_options_meet_in_a_row():
 def test_options(tmp_path):
     cases, start = options.Cases(tmp_path), time.monotonic()
     for number, (name, flags) in enumerate(options.rows()):
+        if number in OPEN_ROWS:
+            continue
         if number >= 3 and time.monotonic() - start > 20:
             break
         verdict = options.tried(cases, name, flags)
-        assert not new_finding(verdict), f"row {number}: {name} {' '.join(flags)}: {verdict.line()}"
+        assert verdict.kind not in judge.FINDINGS, f"row {number}: {name} {' '.join(flags)}: {verdict.line()}"
 
 
 class Rectified(torch.nn.Module):
@@ -101,7 +101,7 @@ def test_operator_database(tmp_path):
     results = judge.run_cases(cases, "ethos-u85-256", tmp_path / "results-ethos-u85-256.jsonl")
     compiled = {name: v for name, v in results.items() if v.regions is not None}
     assert len(results) >= 10 and len(compiled) >= 0.5 * len(results)
-    assert {name: v.line() for name, v in results.items() if new_finding(v) or (name in compiled and not judge.correct(v))} == {}
+    assert {name: v.line() for name, v in results.items() if v.kind in judge.FINDINGS or (name in compiled and not judge.correct(v))} == {}
     assert any("ethos-u85-256" in line for line in opinfo.table(tmp_path))
 
 

@@ -341,6 +341,34 @@ def test_open_sizes_that_do_not_fit_are_refused(flags, sentence, dynamic, tmp_pa
     assert done.returncode == 1 and sentence in done.stderr and not (tmp_path / "x.pte").exists()
 
 
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("flags, dtypes, last", [
+    (["--io", "int8"], ("int8", "int8"), False), (["--io", "uint8"], ("uint8", "uint8"), False),
+    (["--io", "int8,float"], ("int8", "float32"), False), (["--io-layout", "nhwc"], ("float32", "float32"), True),
+    (["--io", "uint8,float", "--io-layout", "x=nhwc", "--io-layout", "out0=nhwc"], ("uint8", "float32"), True)], ids=["int8", "uint8", "mixed", "nhwc", "both"])
+def test_the_caller_chooses_numbers_and_layout_of_ports(flags, dtypes, last, target, tmp_path):
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 5, 3)).eval()
+    x = torch.randn(1, 3, 9, 12)
+    torch.export.save(torch.export.export(module, (x,)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "samples.npz", input=x.numpy()[None])
+    flags = [flag.replace("x=", "input=") for flag in flags]
+    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, target, "--calibrate", tmp_path / "samples.npz", *flags)
+    port, result = summary["inputs"][0], summary["outputs"][0]
+    assert (port["dtype"], result["dtype"]) == dtypes and port["shape"] == ([1, 9, 12, 3] if last else [1, 3, 9, 12])
+    assert summary["delegates"] == 1 and summary["host_ops"] == {} and summary["accuracy"]["sqnr_db"][0] > 35
+    given = x.permute(0, 2, 3, 1).numpy() if last else x.numpy()
+    if port["dtype"] != "float32":
+        low, high = np.iinfo(port["dtype"]).min, np.iinfo(port["dtype"]).max
+        given = np.clip(np.round(given / port["scale"]) + port["zero_point"], low, high).astype(port["dtype"])
+    got = run_program(program, tmp_path, input=np.ascontiguousarray(given))
+    if result["dtype"] != "float32":
+        got = (got.astype(np.float32) - result["zero_point"]) * result["scale"]
+    with torch.no_grad():
+        wanted = module(x).numpy()
+    np.testing.assert_allclose(got.transpose(0, 3, 1, 2) if last else got, wanted, atol=3 * result["scale"])
+
+
 class NestedBranches(torch.nn.Module):
     def __init__(self):
         super().__init__()

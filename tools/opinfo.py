@@ -13,6 +13,7 @@ gets a line per case, and what is there is not run again. `table` writes the sec
 from __future__ import annotations
 
 import argparse
+import json
 import pathlib
 import shutil
 import sys
@@ -109,6 +110,7 @@ def make(folder, samples, every):
             made += 1
         counts["operators" if made else "not exported"] += 1
         counts["cases"] += made
+    (folder / "made.json").write_text(json.dumps({"samples": samples, "every": every, **counts}))
     print(dict(counts))
 
 
@@ -124,11 +126,13 @@ def by_operator(results):
 
 
 def table(folder):
+    path = folder / "made.json"
+    made = json.loads(path.read_text()) if path.exists() else {"samples": 2, "every": 1}
+    which = "Every operator" if made["every"] == 1 else f"One operator in {made['every']}"
     lines = [
-        "Every operator of `torch.testing`'s `op_db` that a network can hold, two sample inputs each, compiled from float",
-        "and compared with PyTorch. Right means at least 20 dB, or 90 % equal elements, and not far below the forecast.",
-        "An operator is whole if all of its cases are right. Left out: " + ", ".join(LEFT_OUT) + ".",
-        "`tools/opinfo.py` makes this table.",
+        *textwrap.wrap(f"{which} of `torch.testing`'s `op_db` that a network can hold, at most {made['samples']} sample inputs each, compiled from float and compared with PyTorch. Right means "
+                       "at least 20 dB, or 90 % equal elements, and not far below the forecast. An operator is whole if all of its cases are right. Left out: "
+                       + ", ".join(LEFT_OUT) + ". `tools/opinfo.py` makes this table.", 118),
         "",
         "| NPU | cases | compiled | right | one region | operators | whole | internal errors |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",

@@ -89,9 +89,10 @@ def possible(flags):
 
 def node_of(program):
     """A node in the middle of the model that no rule joins with another one, if there is one."""
-    floats = [n for n in program.graph.nodes if n.op == "call_function" and getattr(n.meta.get("val"), "dtype", None) == torch.float32]
-    known = [n for n in floats if re.match("linear|conv|matmul|softmax|mean|max_pool|layer_norm|mul|add|cat|pad", n.name)] or floats
-    return known[len(known) // 2].name
+    nodes = [n.name for n in program.graph.nodes if n.op == "call_function" and not n.name.startswith("getitem")]
+    for pattern in ("batch_norm", "linear|conv|matmul|softmax|mean|max_pool|layer_norm|mul|add|cat", ""):
+        if known := [n for n in nodes if re.match(pattern, n)]:
+            return known[len(known) // 2]
 
 
 class Cases:

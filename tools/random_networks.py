@@ -185,9 +185,12 @@ def without_dead_code(network):
 
 def smaller(network, values):
     """Networks with less in them, the boldest cut first."""
-    for name in [s.name for s in network.steps]:
-        if network.outputs != (name,):
-            yield replace(network, outputs=(name,))
+    for step in network.steps:
+        if network.outputs != (step.name,):
+            yield replace(network, outputs=(step.name,))
+    for name in network.outputs:
+        if len(network.outputs) > 1:
+            yield replace(network, outputs=tuple(o for o in network.outputs if o != name))
     for flag in network.flags:
         yield replace(network, flags=tuple(f for f in network.flags if f != flag))
     if network.decompose:
@@ -229,7 +232,7 @@ def reduce(network, verdict, seconds=300):
     changed = True
     while changed and time.monotonic() < end:
         changed = False
-        for candidate in smaller(network, values_of(network)):
+        for candidate in [network, *smaller(network, values_of(network))]:
             candidate = without_dead_code(candidate)
             if size(candidate) >= size(network) or time.monotonic() > end:
                 continue

@@ -128,7 +128,7 @@ TEST(Unseen, a_value_that_was_zero_takes_the_range_of_its_operands) {
 )",
                                [](size_t i, size_t s, size_t e) { return i == 0 ? wave(i, s, e) : 5; });
   ASSERT_TRUE(q.report) << q.report.error().message;
-  EXPECT_NEAR(range_of(q.type("gated")).max, 5, 1) << "gate may be 0";
+  EXPECT_GT(range_of(q.type("gated")).max, 3) << "gate may be 0, and the product is then 5 times x";
 }
 
 TEST(Unseen, a_state_has_the_range_of_what_is_written_to_it) {
