@@ -25,7 +25,7 @@ CASES = [
 def run(folder, *flags):
     if not npu_exec.TOOL.exists():
         pytest.skip(f"{npu_exec.TOOL} is not built")
-    done = subprocess.run([npu_exec.TOOL, folder, *flags], capture_output=True, text=True, check=True)
+    done = subprocess.run([npu_exec.TOOL, "run-blobs", folder, *flags], capture_output=True, text=True, check=True)
     return done.stdout.strip().removeprefix("case ")
 
 

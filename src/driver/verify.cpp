@@ -187,7 +187,7 @@ class FileChecker {
       const bool turned = check_.pipeline->options.ports.is_channels_last(port.name, rank);
       const Tensor& tensor = turned ? transposed(sample[i], to_channels_last(rank)) : sample[i];
       Buffer& data = inputs[next++].data;
-      if (port.type.quantized()) {
+      if (port.type.quantized() && tensor.dtype == DType::F32) {
         TRY_ASSIGN(data, quantize(tensor, port.type));
       } else {
         data = to_bytes(tensor, port.type.dtype);

@@ -101,6 +101,8 @@ bool sink_reshape_past_elementwise(Rewriter& rw, const Node& n) {
       from = source;
     } else if (!movable(rw, n.inputs[i])) {
       return false;
+    } else if (element_count(out.shape) == 1 && !rw.value(n.inputs[i]).constant) {
+      return false;  // its new reshape would sink next, and so on for ever
     }
   }
   if (!from) return false;

@@ -24,7 +24,7 @@ std::optional<Block> block_of(const Shape& shape, const Ints& axes) {
   Block block{shape.size(), 0, 1, 1, 1};
   for (int64_t axis : axes) {
     auto a = static_cast<size_t>(axis);
-    if (shape[a] == 1) continue;
+    if (a >= shape.size() || shape[a] == 1) continue;  // a number alone has no axis 0
     block.first = std::min(block.first, a);
     block.last = std::max(block.last, a);
   }
