@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 .PHONY: run test bench build install wheel tests setup test-setup unit peers sanitized fuzz models docs format clean
 
 run: build
-	$(SWOOP) compile test/models/resnet8_int8.pt2 --target ethos-u55-128 -o resnet8.pte
+	$(SWOOP) compile test/models/resnet8_int8.pt2 --target ethos-u55-128 -o resnet8.pte --report report.html
 
 # The program and the library that runs files, without the tests.
 build: setup

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Sets up a fresh Debian or Ubuntu machine; run again, it finds what is there and is done in a blink.
 #   tools/setup.sh build   what the build needs: system packages, .venv with the executorch wheel, regor's source (default)
-#   tools/setup.sh test    and what the tests need: googletest, clang for fuzzing, and the peers they compare with:
-#                          PyTorch, executorch with Vela and the TOSA reference model, pytest; scikit-learn for real
-#                          data, scikit-build-core for the wheel
+#   tools/setup.sh test    and what the tests need: googletest, clang for fuzzing, Chromium for the report, and the peers
+#                          they compare with: PyTorch, executorch with Vela and the TOSA reference model, pytest;
+#                          scikit-learn for real data, scikit-build-core for the wheel
 #   tools/setup.sh architectures   and what tools/architectures.py builds networks from: timm, torchvision, transformers
 # SWOOP_CACHE (default ~/.cache/swoop) keeps regor, its source and its library, for all clones.
 set -euo pipefail
@@ -15,7 +15,7 @@ readonly ARCHITECTURES=(torchvision==0.28.0 timm==1.0.30 transformers==5.22.2)  
 readonly VELA_SHA256=5f260e3aabfb54f5758311efbdd86f742b5e54aba27caffefcfc3175e301341a
 readonly BUILD_PACKAGES=(cmake ninja-build g++ libsimdjson-dev nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev libleptonica-dev
                          libfmt-dev libeigen3-dev python3-venv ccache)
-readonly TEST_PACKAGES=(libgtest-dev clang-14 clang-format-14 libclang-rt-14-dev)
+readonly TEST_PACKAGES=(libgtest-dev clang-14 clang-format-14 libclang-rt-14-dev chromium)
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=$root/.venv

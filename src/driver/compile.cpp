@@ -322,11 +322,24 @@ class Compile {
       check.bundle = bundle();
       TRY_ASSIGN(FileVerdict verdict, check_file(check));
       summary.accuracy = std::move(verdict.accuracy);
+      if (!verdict.fault && !options_.report.empty() && pipeline_.reference) TRY(measure_layers(*summary.accuracy));
       if (!verdict.fault) return faults;
       verdict.fault->region = numbers[verdict.fault->region];
       faults.push_back(std::move(*verdict.fault));
       return faults;
     });
+  }
+
+  // As `swoop accuracy` does it, on a few samples.
+  Result<void> measure_layers(AccuracySummary& summary) {
+    constexpr size_t kMost = 4;
+    Samples some = *pipeline_.samples;
+    some.inputs.resize(std::min(some.inputs.size(), kMost));
+    TRY_ASSIGN(AccuracyReport report,
+               measure_accuracy(*pipeline_.reference, *pipeline_.typed, some, pipeline_.opaque.get()));
+    for (const LayerAccuracy& layer : report.layers)
+      summary.by_layer.push_back({layer.name, layer.op, layer.source, layer.own_db, layer.sqnr_db, layer.clipped});
+    return {};
   }
 
   void summarize(const Graph& graph);
@@ -344,6 +357,27 @@ class Compile {
   CompileResult result_;
 };
 
+std::vector<NodeSummary> nodes_of(const Graph& graph) {
+  std::vector<NodeSummary> nodes;
+  std::unordered_map<NodeId, size_t> place;  // never walked
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    place.emplace(id, nodes.size());
+    NodeSummary& line = nodes.emplace_back();
+    line.name = node.name;
+    line.op = name_of(node.op);
+    if (node.op == Op::Unary) line.op = node.text(Key::Fn);
+    if (node.op == Op::Opaque) line.op = node.text(Key::Target);
+    if (line.op == kRegionTarget) line.region = static_cast<size_t>(node.integer(Key::Region));
+    for (ValueId input : node.inputs) {
+      if (input == kNone) continue;
+      auto producer = place.find(graph.value(input).producer);
+      if (producer != place.end()) line.inputs.push_back(producer->second);
+    }
+  }
+  return nodes;
+}
+
 void Compile::summarize_region(size_t i) {
   const CompiledRegion& region = regions_[i];
   const Graph& graph = *pipeline_.partition.regions[i];
@@ -351,6 +385,7 @@ void Compile::summarize_region(size_t i) {
   summary.name = graph.name;
   summary.tosa_ops = region.tosa.bodies[0].operators.size();
   summary.scratch_bytes = region.program.scratch_size;
+  summary.nodes = nodes_of(graph);
   if (!region.program.estimates) return;
   summary.estimates = *region.program.estimates;
   std::unordered_map<std::string_view, const Loc*> loc_of_node;  // never walked
@@ -364,8 +399,14 @@ void Compile::summarize_region(size_t i) {
     line.name = std::string(nodes[l]);
     line.op = layers[l].npu_op;
     line.cycles = layers[l].cycles;
+    line.npu_cycles = layers[l].npu_cycles;
     line.macs = layers[l].macs;
-    if (auto loc = loc_of_node.find(nodes[l]); loc != loc_of_node.end()) line.source = to_text(*loc->second);
+    line.sram_bytes = layers[l].staging_bytes;
+    auto loc = loc_of_node.find(nodes[l]);
+    if (loc == loc_of_node.end()) continue;
+    line.source = to_text(*loc->second);
+    line.code = loc->second->code;
+    line.module = loc->second->module_path;
   }
 }
 
@@ -381,6 +422,9 @@ void Compile::summarize(const Graph& graph) {
   s.memory_mode = memory_mode();
   s.pte_bytes = static_cast<int64_t>(pte_.size());
   for (size_t i = 0; i < regions_.size(); ++i) summarize_region(i);
+  s.nodes = nodes_of(graph);
+  s.max_sram = options_.gates.max_sram;
+  s.max_flash = options_.gates.max_flash;
   for (const HostReason& host : pipeline_.partition.host)
     s.host_nodes.push_back({host.node, host.op, host.rule, host.reason, to_text(host.loc), host.loc.code, host.advice});
   if (!info_.methods.empty()) {

@@ -14,8 +14,14 @@ int run(ModelFlags& flags) {
   const CompileOptions& options = flags.options;
   const std::string reads[] = {flags.quantize_config};
   if (Result<void> free = check_output(options.output, reads); !free) return fail(free.error());
+  const std::string others[] = {flags.quantize_config, options.model,  options.samples,
+                                options.test,          options.output, options.npu.config_path};
+  if (Result<void> free = check_output(options.report, others); !free) return fail(free.error());
   Result<CompileResult> result = compile(options);
   if (!result) return fail(result.error());
+  if (!options.report.empty() && result->stopped.empty())
+    if (Result<void> written = write_file(options.report, to_html(result->summary)); !written)
+      return fail(written.error());
   if (!result->stopped.empty()) {
     fmt::print("{}", result->stopped);
   } else if (options.json) {
@@ -90,6 +96,7 @@ Command compile_command(CLI::App& app) {
                       "an .npz with held-out inputs, and `labels` or the outputs to expect (`out0`, ...): accuracy is "
                       "measured on them");
   command->add_flag("--no-verify", *no_verify, "do not run and check the finished file");
+  command->add_option("--report", o.report, "write what is known about the build as one .html file");
   command->add_option("--dump", o.dump, "folder for the graph after every step, the TOSA files and the layer tables");
   command->add_option("--stop-after", o.stop_after,
                       "print the graph after this step and stop: import, clean, types, ..., partition, lower");

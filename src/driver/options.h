@@ -39,6 +39,7 @@ struct CompileOptions {
   bool strip = false;     // no map of layers in the file
   bool verify = true;
   Gates gates;
+  std::string report;      // .html; empty: none
   std::string dump;        // folder
   std::string stop_after;  // name of a step or stage
   bool stats = false;

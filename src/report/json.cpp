@@ -9,6 +9,28 @@ namespace swoop {
 
 namespace {
 
+constexpr double kEqualDb = 999;  // what accuracy/ calls equal
+
+Json nodes_json(const std::vector<NodeSummary>& nodes) {
+  Json list = Json::array();
+  for (const NodeSummary& node : nodes) {
+    Json& json = list.emplace_back(Json{{"name", node.name}, {"op", node.op}, {"inputs", node.inputs}});
+    if (node.region) json["region"] = *node.region;
+  }
+  return list;
+}
+
+Json memories_json(const Estimates& e) {
+  Json list = Json::array();
+  for (size_t i = 0; i < kNpuMemoryCount; ++i)
+    if (const std::optional<MemoryEstimate>& memory = e.memories[i])
+      list.push_back({{"name", memory_name(static_cast<NpuMemory>(i))},
+                      {"bytes_used", memory->bytes_used},
+                      {"traffic_bytes", memory->total_bytes},
+                      {"access_cycles", memory->access_cycles}});
+  return list;
+}
+
 Json region_json(const RegionSummary& region) {
   const Estimates& e = region.estimates;
   Json layers = Json::array();
@@ -16,8 +38,12 @@ Json region_json(const RegionSummary& region) {
     layers.push_back({{"name", layer.name},
                       {"op", layer.op},
                       {"cycles", layer.cycles},
+                      {"npu_cycles", layer.npu_cycles},
                       {"macs", layer.macs},
-                      {"source", layer.source}});
+                      {"sram_bytes", layer.sram_bytes},
+                      {"source", layer.source},
+                      {"code", layer.code},
+                      {"module", layer.module}});
   return {{"name", region.name},
           {"tosa_ops", region.tosa_ops},
           {"macs", e.macs},
@@ -28,7 +54,12 @@ Json region_json(const RegionSummary& region) {
           {"dram_bytes", e.dram_bytes()},
           {"flash_bytes", e.flash_bytes()},
           {"scratch_bytes", region.scratch_bytes},
-          {"layers", std::move(layers)}};
+          {"sram_limit_bytes", e.arena_cache_size},
+          {"weight_bytes", e.original_weight_bytes},
+          {"encoded_weight_bytes", e.encoded_weight_bytes},
+          {"memories", memories_json(e)},
+          {"layers", std::move(layers)},
+          {"nodes", nodes_json(region.nodes)}};
 }
 
 Json totals_json(const Summary& s) {
@@ -101,6 +132,18 @@ Json accuracy_json(const AccuracySummary& accuracy) {
     set(one, "sqnr_db", Figure(part.sqnr_db, "it equals the float model's"));
     one["flat"] = part.flat;
   }
+  if (accuracy.by_layer.empty()) {
+    set_unknown(json, "layers", "needs --report, and a float model with samples");
+  } else {
+    const char* equal_why = "the layer equals the float model's";
+    for (const LayerNoise& layer : accuracy.by_layer) {
+      Json& line = json["layers"].emplace_back(Json{{"name", layer.name}, {"op", layer.op}, {"source", layer.source}});
+      auto decibels = [&](double db) { return db < kEqualDb ? Figure(db, "not finite") : Figure::none(equal_why); };
+      set(line, "own_db", decibels(layer.own_db));
+      set(line, "all_db", decibels(layer.all_db));
+      line["clipped"] = layer.clipped;
+    }
+  }
   if (const std::optional<LabelAccuracy>& labels = accuracy.labels) {
     auto beside = [](const std::optional<double>& share) {
       return share ? Figure(*share, "") : Figure::none("there is no float model to compare with");
@@ -140,8 +183,19 @@ std::string to_json(const Summary& s) {
                                     {"rule", node.rule},
                                     {"reason", node.reason},
                                     {"source", node.source},
+                                    {"code", node.code},
                                     {"advice", node.advice}});
   for (const RegionSummary& region : s.regions) json["regions"].push_back(region_json(region));
+  json["nodes"] = nodes_json(s.nodes);
+  Json& limits = json["limits"] = Json::object();
+  auto limit = [&](const char* name, const std::optional<int64_t>& bytes, const char* flag) {
+    if (bytes)
+      limits[name] = *bytes;
+    else
+      set_unknown(limits, name, std::string(flag) + " was not given");
+  };
+  limit("sram_bytes", s.max_sram, "--max-sram");
+  limit("flash_bytes", s.max_flash, "--max-flash");
   if (s.accuracy)
     json["accuracy"] = accuracy_json(*s.accuracy);
   else

@@ -1,4 +1,5 @@
-// What a person or a build system reads about a compile: ten lines of text, or JSON. Measures nothing itself.
+// What a person or a build system reads about a compile: ten lines of text, JSON, or a page for a browser. Measures
+// nothing itself.
 #pragma once
 
 #include <map>
@@ -26,8 +27,20 @@ struct LayerSummary {
   std::string name;
   std::string op;
   int64_t cycles = 0;
+  int64_t npu_cycles = 0;  // without waiting for memory
   int64_t macs = 0;
-  std::string source;  // "net.py:31"
+  int64_t sram_bytes = 0;  // held while it runs
+  std::string source;      // "net.py:31"
+  std::string code;        // the Python line
+  std::string module;      // "encoder.block1"
+};
+
+// What computes with what: a node of a region's graph, or of the program around the regions, in execution order.
+struct NodeSummary {
+  std::string name;
+  std::string op;
+  std::vector<size_t> inputs;    // nodes whose results it takes, as places in the same list
+  std::optional<size_t> region;  // it is the call of this region
 };
 
 struct RegionSummary {
@@ -36,6 +49,7 @@ struct RegionSummary {
   Estimates estimates;
   uint64_t scratch_bytes = 0;
   std::vector<LayerSummary> layers;
+  std::vector<NodeSummary> nodes;
 };
 
 struct HostNodeSummary {
@@ -71,6 +85,14 @@ struct PartAccuracy {
   bool flat = false;  // it varies in the float model and not in the file
 };
 
+// One layer against the float model's value, when types have been chosen and everything is rounded to them.
+struct LayerNoise {
+  std::string name, op, source;
+  double own_db = 0;   // of this layer alone, its operands being exact
+  double all_db = 0;   // with all that went wrong before it
+  double clipped = 0;  // share of float elements outside the type's range
+};
+
 struct AccuracySummary {
   size_t samples = 0;  // that the figures are of
   size_t given = 0;
@@ -79,6 +101,7 @@ struct AccuracySummary {
   size_t layers = 0;                    // compared with what their types promise
   std::vector<OutputAccuracy> outputs;  // empty: not compared
   std::vector<PartAccuracy> parts;      // of outputs that are joined from several, the worst first
+  std::vector<LayerNoise> by_layer;     // worst first; empty: not measured
   std::optional<LabelAccuracy> labels;
 };
 
@@ -93,6 +116,8 @@ struct Summary {
   std::map<std::string, int> border_ops;                     // quantize and dequantize
   std::vector<HostNodeSummary> host_nodes;
   std::vector<RegionSummary> regions;
+  std::vector<NodeSummary> nodes;              // of the program around the regions
+  std::optional<int64_t> max_sram, max_flash;  // that it was held to, in bytes
   std::vector<PortSummary> inputs;
   std::vector<PortSummary> outputs;
   int64_t pte_bytes = 0;
@@ -119,6 +144,7 @@ Totals totals_of(const Summary& summary);
 
 std::string to_json(const Summary& summary);
 std::string to_text(const Summary& summary);
+std::string to_html(const Summary& summary);  // one file that loads nothing: src/report/page with to_json() inside
 
 // Texts come from files; a terminal must not meet control characters.
 std::string printable(std::string_view text);
