@@ -193,16 +193,31 @@ def test_interrupting_ends_the_program(environment, tmp_path):
     """The call waits for a model from a pipe that nobody fills."""
     os.mkfifo(tmp_path / "model.pt2")
     script = "import swoop\ntry: swoop.inspect('model.pt2')\nexcept KeyboardInterrupt: print('interrupted')"
-    caller = subprocess.Popen([environment / "bin" / "python", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    # A shell starts jobs in the background with SIGINT ignored, and children inherit that.
+    caller = subprocess.Popen([environment / "bin" / "python", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     children = Path(f"/proc/{caller.pid}/task/{caller.pid}/children")
+
+    def waiting():
+        """The child that reads the pipe; others come and go before it."""
+        for child in children.read_text().split():
+            try:
+                if b"model.pt2" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return child
+            except OSError:
+                pass
+        return None
+
     until = time.monotonic() + 60
-    child = 0
-    while time.monotonic() < until and not (child and os.readlink(f"/proc/{child}/exe").endswith("/bin/swoop")):
+    while not (child := waiting()) and time.monotonic() < until:
         time.sleep(0.05)
-        child = int((children.read_text().split() or [0])[0])
+    assert child
     time.sleep(0.2)
     caller.send_signal(signal.SIGINT)
-    assert caller.communicate(timeout=60)[0] == "interrupted\n"
+    try:
+        assert caller.communicate(timeout=60)[0] == "interrupted\n"
+    finally:
+        caller.kill()
     assert not Path(f"/proc/{child}").exists()
 
 

@@ -35,10 +35,10 @@ class FileChecker {
     if (pipeline.reference) {
       TRY_ASSIGN(groups_, OutputGroups::of(*pipeline.reference));
     }
-    if (pipeline.typed) forecast_.emplace(*pipeline.typed, pipeline.opaque.get());
+    forecast_.emplace(*pipeline.typed, pipeline.opaque.get());
     Samples made_up;
     if (!pipeline.samples) {
-      TRY_ASSIGN(made_up, load_samples("random:0", *check_.source));
+      TRY_ASSIGN(made_up, load_samples("random:0", *pipeline.typed));
       made_up.inputs.resize(1);
     }
     const Samples& samples = pipeline.samples ? *pipeline.samples : made_up;

@@ -82,7 +82,8 @@ void emit_linear(HostCall& call) {
 void emit_prelu(HostCall& call) {
   PlanBuilder& b = call.b;
   int64_t slopes = element_count(b.tensor(call.in[1]).shape);
-  int weight = b.alias(call.in[1], per_channel_shape(slopes, call.x().shape.size()));
+  const size_t rank = call.x().shape.size();
+  int weight = b.alias(call.in[1], slopes == 1 ? Shape(rank, 1) : per_channel_shape(slopes, rank));
   b.where(b.greater(call.in[0], 0.0), call.in[0], b.binary("aten::mul.out", call.in[0], weight), call.out);
 }
 

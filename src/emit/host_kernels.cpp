@@ -183,10 +183,15 @@ Result<void> emit_host_op(HostCall& call) {
                {out});
       return {};
     case Op::ArgMax:
-    case Op::ArgMin:
+    case Op::ArgMin: {
+      const DType dtype = b.tensor(out).dtype;
+      // The runtime's kernel gives 64 bits.
+      int positions = dtype == DType::I64 ? out : b.planned(DType::I64, b.tensor(out).shape);
       b.kernel(node.op == Op::ArgMax ? "aten::argmax.out" : "aten::argmin.out",
-               {in[0], b.integer(node.integer(Key::Axis)), b.boolean(node.flag(Key::Keepdim))}, {out});
+               {in[0], b.integer(node.integer(Key::Axis)), b.boolean(node.flag(Key::Keepdim))}, {positions});
+      if (positions != out) b.cast(positions, dtype, out);
       return {};
+    }
     case Op::CumSum:
       b.kernel("aten::cumsum.out", {in[0], b.integer(node.integer(Key::Axis)), b.null()}, {out});
       return {};

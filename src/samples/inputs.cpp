@@ -39,9 +39,9 @@ Sample blank_sample(const Graph& graph) {
     if (complete) {
       sample.push_back(to_tensor(value));
     } else {
-      DType dtype = is_float(value.type.dtype)        ? DType::F32
-                    : value.type.dtype == DType::Bool ? DType::Bool
-                                                      : DType::I64;
+      DType dtype = value.type.quantized() || is_float(value.type.dtype) ? DType::F32
+                    : value.type.dtype == DType::Bool                    ? DType::Bool
+                                                                         : DType::I64;
       Tensor zeros = make_tensor(dtype, value.type.shape);
       if (!zeros.data.empty()) std::memset(zeros.data.data(), 0, zeros.data.size());
       sample.push_back(std::move(zeros));

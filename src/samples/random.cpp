@@ -54,7 +54,11 @@ std::vector<Sample> random_samples(uint64_t seed, const Graph& graph) {
     for (const Input& input : user_inputs(graph)) {
       Tensor& tensor = sample[input.index];
       int64_t limit = index_limit(graph, graph.inputs()[input.index]);
-      if (tensor.dtype == DType::F32)
+      if (input.type->quantized()) {
+        const Range range = range_of(*input.type);
+        for (float& x : tensor.as<float>())
+          x = static_cast<float>(range.min + (range.max - range.min) * random.uniform());
+      } else if (tensor.dtype == DType::F32)
         for (float& x : tensor.as<float>()) x = random.normal();
       else if (tensor.dtype == DType::I64)
         for (int64_t& x : tensor.as<int64_t>()) x = static_cast<int64_t>(random.word() % static_cast<uint64_t>(limit));

@@ -66,8 +66,10 @@ Result<void> check_replaceable(const std::string& path, const std::filesystem::p
 Result<void> check_output(const std::string& output, std::span<const std::string> inputs) {
   TRY_ASSIGN(std::filesystem::path file, end_of_links(output));
   TRY(check_replaceable(output, file));
+  std::error_code code;
+  if (file.has_parent_path() && !std::filesystem::is_directory(file.parent_path(), code))
+    return error("{}: cannot write it: there is no folder {}", output, file.parent_path().string());
   for (const std::string& input : inputs) {
-    std::error_code code;
     if (!input.empty() && std::filesystem::equivalent(file, input, code))
       return error("{}: the output would replace {}, which this command reads; give another name", output,
                    input == output ? "the file" : input);
