@@ -77,7 +77,7 @@ LayerAccuracy accuracy_of(const Graph& quantized, const Node& node, const Layer&
   const Loc* loc = quantized.loc(node.loc);
   return {.name = quantized.value(node.outputs[0]).name,
           .node = node.name,
-          .op = node.op == Op::Unary ? node.text(Key::Fn) : std::string(name_of(node.op)),
+          .op = called(node),
           .source = loc ? to_text(*loc) : "",
           .type = to_text(quantized.type(node.outputs[0])),
           .sqnr_db = layer.total.db(),
@@ -132,8 +132,8 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
   for (const std::vector<Tensor>& sample : samples.inputs) {
     std::vector<Tensor> inputs = sample;
     std::vector<Tensor> inputs_quantized = sample;
-    if (!previous.empty()) carry_state(reference, previous, inputs);
-    if (!previous_quantized.empty()) carry_state(quantized, previous_quantized, inputs_quantized);
+    carry_state(reference, previous, inputs);
+    carry_state(quantized, previous_quantized, inputs_quantized);
     Values exact, rounded;
     TRY_ASSIGN(previous, run(reference, inputs, opaque, exact));
     TRY_ASSIGN(previous_quantized, run(quantized, inputs_quantized, opaque, rounded));

@@ -365,9 +365,7 @@ std::vector<NodeSummary> nodes_of(const Graph& graph) {
     place.emplace(id, nodes.size());
     NodeSummary& line = nodes.emplace_back();
     line.name = node.name;
-    line.op = name_of(node.op);
-    if (node.op == Op::Unary) line.op = node.text(Key::Fn);
-    if (node.op == Op::Opaque) line.op = node.text(Key::Target);
+    line.op = called(node);
     if (line.op == kRegionTarget) line.region = static_cast<size_t>(node.integer(Key::Region));
     for (ValueId input : node.inputs) {
       if (input == kNone) continue;

@@ -7,6 +7,18 @@
 
 namespace swoop {
 
+namespace {
+
+// Places that the model found itself count from the start.
+bool is_found(const Graph& graph, ValueId index) {
+  const Node* node = graph.producer(index);
+  auto keeps = [](Op op) { return op == Op::Cast || op == Op::Reshape || op == Op::Slice || op == Op::Expand; };
+  while (node && keeps(node->op)) node = graph.producer(node->inputs[0]);
+  return node && (node->op == Op::ArgMax || node->op == Op::ArgMin);
+}
+
+}  // namespace
+
 ValueId from_start(Call& c, ValueId index, int64_t size) {
   if (c.dtype(index) == DType::Bool || c.dtype(index) == DType::U8) unsupported("indexing by a mask");
   const Value& value = c.graph.value(index);
@@ -24,6 +36,7 @@ ValueId from_start(Call& c, ValueId index, int64_t size) {
     if (!negative) return index;
     return c.filled(dtype, value.type.shape, [&](int64_t i) { return at(i) < 0 ? at(i) + size : at(i); });
   }
+  if (is_found(c.graph, index)) return index;
   ValueId below = c.make(Op::Compare, {index, c.scalar(0, dtype)}, {{Key::Fn, std::string("lt")}});
   return c.make(Op::Where, {below, c.add(index, c.scalar(static_cast<double>(size), dtype)), index});
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/ops.h"
 #include "support/check.h"
 
 namespace swoop {
@@ -9,12 +10,6 @@ namespace swoop {
 namespace {
 
 bool is_move(Op op) { return op == Op::Reshape || op == Op::Transpose || op == Op::Slice || op == Op::Expand; }
-
-Ints inverse(const Ints& perm) {
-  Ints result(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) result[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  return result;
-}
 
 // base with base[start : start + n * step : step] along axis replaced by part.
 ValueId write_slice(NodeBuilder& at, const Node& slice, ValueId base, ValueId part) {

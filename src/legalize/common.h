@@ -42,12 +42,6 @@ inline ValueId transpose(Rewriter& rw, ValueId x, Ints perm) {
   return rw.make(Op::Transpose, {x}, {{Key::Perm, std::move(perm)}});
 }
 
-inline Ints inverse(const Ints& perm) {
-  Ints result(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) result[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  return result;
-}
-
 inline Shape permuted(const Shape& shape, const Ints& perm) {
   Shape result;
   for (int64_t axis : perm) result.push_back(shape[static_cast<size_t>(axis)]);

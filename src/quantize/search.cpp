@@ -49,7 +49,7 @@ class Search {
     std::vector<Tensor> actual;
     for (size_t i = 0; i < samples_.size(); ++i) {
       Sample inputs = samples_[i];
-      if (!actual.empty()) carry_state(graph, actual, inputs);
+      carry_state(graph, actual, inputs);
       TRY_ASSIGN(actual, execute(graph, inputs, {options_.opaque}));
       sum += sqnr_db(exact_[i], actual);
     }

@@ -54,6 +54,16 @@ function section(id, title, intro, ...children) {
   main.append(el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), intro && el("p", { class: "quiet" }, intro), ...children));
 }
 
+// Draws once per frame, however often the browser says that the box was scrolled.
+function onScroll(box, draw) {
+  let waiting = false;
+  box.addEventListener("scroll", () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => { waiting = false; draw(); });
+  });
+}
+
 // Calls draw(width) now and whenever the width changes.
 function onWidth(element, draw) {
   let last = 0;
@@ -121,12 +131,7 @@ function table({ label, rows, columns, search, sort }) {
       draw();
     }
   }
-  let waiting = false;
-  box.addEventListener("scroll", () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => { waiting = false; draw(); });
-  });
+  onScroll(box, draw);
   onWidth(box, draw);
   addEventListener("beforeprint", () => { printing = true; draw(); });
   addEventListener("afterprint", () => { printing = false; draw(); });
@@ -424,12 +429,7 @@ function graph() {
     box.scrollTop = centre * rowHeight - box.clientHeight / 2;
     draw();
   }
-  let waiting = false;
-  box.addEventListener("scroll", () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => { waiting = false; draw(); });
-  });
+  onScroll(box, draw);
   box.addEventListener("wheel", (event) => {
     if (!event.ctrlKey) return;
     event.preventDefault();
