@@ -102,11 +102,15 @@ bool where_by_products(Rewriter& rw, const Node& n) {
   const Type out = rw.type(n.outputs[0]);
   if (facts_of(rw).has_booleans || !is_number_on_npu(rw, n.outputs[0])) return false;
   if (!is_number_on_npu(rw, n.inputs[1]) || !is_number_on_npu(rw, n.inputs[2])) return false;
+  for (ValueId input : n.inputs)
+    if (rw.type(input).rank() != out.rank()) return false;  // match-ranks' first
   const Shape shape = rw.type(n.inputs[0]).shape;
   ValueId yes = rw.make(Op::Quantize, {as_flags(rw, n.inputs[0])}, {}, wide_flags(shape));
   auto chosen = [&](ValueId flag, ValueId x) {
+    Shape both = rw.type(x).shape;  // one may be a row of the other
+    for (size_t d = 0; d < both.size(); ++d) both[d] = std::max(both[d], shape[d]);
     ValueId wide = rw.make(Op::Quantize, {x}, {}, i16_type(rw.type(x).shape, out.scale()));
-    return rw.make(Op::Mul, {flag, wide}, {}, i16_type(out.shape, out.scale()));
+    return rw.make(Op::Mul, {flag, wide}, {}, i16_type(both, out.scale()));
   };
   ValueId a = chosen(yes, n.inputs[1]);
   rw.replace(n, rw.make(Op::Add, {a, chosen(negated(rw, yes), n.inputs[2])}, {}, out));
