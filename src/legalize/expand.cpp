@@ -14,14 +14,16 @@ std::span<const Rule> transposed_rules();
 std::span<const Rule> pooling_rules();
 std::span<const Rule> resample_rules();
 std::span<const Rule> arithmetic_rules();
+std::span<const Rule> gather_rules();
 
 // One table, since an expansion may make what another one expands.
 std::span<const Rule> expand_rules() {
   static const std::vector<Rule> kRules = [] {
     std::vector<Rule> all;
-    for (std::span<const Rule> part : {norm_rules(), attention_rules(), softmax_rules(), pooling_rules(),
-                                       window_rules(), convolution_rules(), shuffle_rules(), transposed_rules(),
-                                       resample_rules(), arithmetic_rules(), product_rules(), primitive_rules()})
+    for (std::span<const Rule> part :
+         {norm_rules(), attention_rules(), softmax_rules(), pooling_rules(), window_rules(), convolution_rules(),
+          shuffle_rules(), transposed_rules(), resample_rules(), gather_rules(), arithmetic_rules(), product_rules(),
+          primitive_rules()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
