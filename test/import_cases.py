@@ -29,6 +29,7 @@ M = numbers(3, 4)
 POSITIVE = numbers(2, 3, 4, 5, low=0.1, high=3.0)
 UNIT = numbers(2, 3, 4, low=-0.9, high=0.9)
 INTS = integers(2, 3, 4, low=-4, high=9)
+NAN = float("nan")
 
 
 class Buffers(nn.Module):
@@ -589,6 +590,24 @@ def decomposed():
         "argsort": (lambda x: (torch.argsort(x, 1), torch.msort(x)), (X,)),
         "median": (lambda x: (*torch.median(x, 2), torch.median(x), *torch.median(x, 3, keepdim=True)), (X,)),
         "kthvalue": (lambda x: tuple(torch.kthvalue(x, 3, 3)), (X,)),
+        "mode": (lambda x: (tuple(torch.mode(x, 1)), torch.mode(x.float(), 2, keepdim=True)[0]), (INTS,)),
+        "nanmedian": (lambda x: (x.nanmedian(), *x.nanmedian(1)), (torch.tensor([[1.0, NAN, 5.0, 3.0], [NAN, 2.0, 8.0, 4.0]]),)),
+        "sort_long": (lambda x: (x.sort()[0], x.sort(descending=True)[0]), (numbers(5000),)),
+        "nonzero_static": (lambda x: (torch.nonzero_static(x > 1, size=9), torch.nonzero_static(x > 1.9, size=40, fill_value=7)), (M,)),
+        "as_strided": (lambda x: (x.as_strided((2, 3), (1, 2), 1), x.as_strided((3, 2), (1, 1))), (M,)),
+        "as_strided_scatter": (lambda x, y: torch.as_strided_scatter(x, y, (2, 3), (1, 2), 1), (M, M[:2, :3].contiguous())),
+        "index_apart": (lambda x, i: x[i, :, i], (X, torch.tensor([1, 0, 1]))),
+        "masked_index": (
+            lambda x, m, i: (torch.ops.aten._unsafe_masked_index(x, m, [i, None], 7.0), torch.ops.aten._unsafe_masked_index_put_accumulate(x, m, [i, None], x[:3])),
+            (M, torch.tensor([True, False, True]), torch.tensor([1, 99, 1])),
+        ),
+        "linspace_computed": (lambda a, b: torch.linspace(a[0, 0], b[1, 1], 5), (M, M)),
+        "softmax_backward": (lambda g, y: torch.ops.aten._softmax_backward_data(g, y, 1, torch.float32), (M, M)),
+        "dropout_backward": (lambda g, m: torch.ops.aten.native_dropout_backward(g, m > 0, 1.5), (M, M)),
+        "adaptive_max_pool_uneven": (lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True), (image,)),
+        "replicate_beyond": (lambda x: F.pad(x, (-5, 7), mode="replicate"), (image[0],)),
+        "multilabel_margin_loss": (lambda x, t: F.multilabel_margin_loss(x, t, reduction="none"), (pairs[0], torch.tensor([[1, 3, -1, 0]] * 5 + [[-1] * 4]))),
+        "bilinear_one": (nn.Bilinear(3, 4, 2), (numbers(3), numbers(4))),
         "quantile": (lambda x: torch.quantile(x, torch.tensor([0.25, 0.6]), dim=1), (X,)),
         "quantile_scalar": (lambda x: (torch.quantile(x, 0.3), torch.quantile(x, 0.3, 2, interpolation="higher")), (X,)),
         "bucketize": (lambda x: (torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.5])), torch.bucketize(x, torch.tensor([-1.0, 0.0]), right=True)), (X,)),

@@ -54,7 +54,22 @@ ValueId evenly(Call& c, double (*of)(double x, double base), double base) {
   });
 }
 
+// start + (end - start) * how far along, where one of them is computed
+ValueId between_computed(Call& c) {
+  DType dtype = c.result().dtype;
+  int64_t steps = c.integer(2);
+  if (!is_float(dtype)) unsupported("a range of integers with bounds that are computed");
+  ValueId start = c.operand(0, dtype);
+  ValueId part = c.filled(dtype, {steps}, [&](int64_t i) {
+    return steps > 1 ? static_cast<double>(i) / static_cast<double>(steps - 1) : 0.0;
+  });
+  return c.add(c.mul(c.sub(c.operand(1, dtype), start), part), start);
+}
+
+bool is_known(Call& c, size_t index) { return c.is_number(index) || c.known_number(c.tensor(index)).has_value(); }
+
 Results linspace(Call& c) {
+  if (!is_known(c, 0) || !is_known(c, 1)) return between_computed(c);
   return evenly(
       c, [](double x, double) { return x; }, 0);
 }
