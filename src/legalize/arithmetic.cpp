@@ -10,13 +10,6 @@ namespace {
 
 bool is_codes(const Type& type) { return type.quantized() && !type.quant->per_channel() && !is_float(type.dtype); }
 
-Attrs clamp_of(const Node& n) {
-  Attrs bounds;
-  for (Key key : {Key::ActMin, Key::ActMax})
-    if (const Attr* bound = n.attrs.find(key)) bounds.set(key, *bound);
-  return bounds;
-}
-
 // The one real number a constant stands for.
 std::optional<double> constant_scalar(const Rewriter& rw, ValueId id) {
   const Value& value = rw.value(id);
