@@ -17,15 +17,17 @@ Ints all_axes(int rank) {
 
 template <Op op>
 Results reduce_all(Call& c) {
-  ValueId x = c.tensor(0);
-  if (op != Op::Any && op != Op::All) x = c.cast(x, c.result().dtype);
+  ValueId x = c.cast(c.tensor(0), op == Op::Any || op == Op::All ? DType::Bool : c.result().dtype);
   return c.reduce(op, x, all_axes(c.rank(x)), false);
 }
 
 template <Op op>
 Results reduce_axes(Call& c) {
   ValueId x = c.tensor(0);
-  if (op != Op::Any && op != Op::All && op != Op::ReduceMax && op != Op::ReduceMin) x = c.cast(x, c.result().dtype);
+  if (op == Op::Any || op == Op::All)
+    x = c.cast(x, DType::Bool);
+  else if (op != Op::ReduceMax && op != Op::ReduceMin)
+    x = c.cast(x, c.result().dtype);
   return c.reduce(op, x, c.axes(1, c.rank(x)), c.flag(2));
 }
 
