@@ -8,8 +8,6 @@ namespace swoop {
 
 namespace {
 
-bool is_codes(const Type& type) { return type.quantized() && !type.quant->per_channel() && !is_float(type.dtype); }
-
 // The one real number a constant stands for.
 std::optional<double> constant_scalar(const Rewriter& rw, ValueId id) {
   const Value& value = rw.value(id);
@@ -145,6 +143,11 @@ bool narrow_argmax(Rewriter& rw, const Node& n) {
   perm.push_back(axis);
   ValueId from = axis == last ? n.inputs[0] : transpose(rw, n.inputs[0], perm);
   Shape kept = rw.type(from).shape;
+  if (kept.size() > 4) {  // regor takes no more
+    from = reshape(rw, from, rows_shape(rw, element_count(kept) / kept.back(), kept.back()));
+    kept = rw.type(from).shape;
+    last = 3;
+  }
   kept.back() = 1;
   ValueId index = rw.make(Op::ArgMax, {from}, {{Key::Axis, last}, {Key::Keepdim, true}}, Type{DType::I32, kept, {}});
   rw.replace(n, rw.make(Op::Cast, {reshape(rw, index, out.shape)}, {{Key::DType, DType::I64}}, out));

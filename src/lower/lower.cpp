@@ -80,6 +80,7 @@ Result<void> Lowering::run() {
     }
     size_t known = program_.bodies[b.body_id()].tensors.size();
     TRY_ASSIGN(Id result, lower_node(node));
+    if (bounds_.overflow()) return cannot(node, "some input would make one of its sums leave its type");
     if (result >= known)
       b.rename(result, graph_.value(node.outputs[0]).name);  // else it is an operand, and has its name
     CHECK(b.shape(result) == tosa_shape(out(node).shape), "{} lowers to another shape than {}", node.name,
