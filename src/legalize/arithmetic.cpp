@@ -73,7 +73,7 @@ bool exact_factor(Rewriter& rw, const Node& n) {
     if (!factor || *factor == 0 || !is_codes(rw.type(n.inputs[i])) || !is_codes(rw.type(n.inputs[1 - i]))) continue;
     if (std::abs(codes_of(rw.value(n.inputs[i]))[0] - rw.type(n.inputs[i]).zero_point()) == 1) continue;
     if (rw.type(n.inputs[i]).dtype == DType::I32 || rw.value(n.inputs[1 - i]).constant) continue;
-    int rank = std::max(rw.type(n.inputs[i]).rank(), 1);
+    int rank = rw.type(n.outputs[0]).rank();
     rw.set_input(n, i, scalar(rw, rw.type(n.inputs[i]).dtype, rank, *factor < 0 ? -1 : 1, std::fabs(*factor)));
     return true;
   }
@@ -246,7 +246,7 @@ bool requantize_by_product(Rewriter& rw, const Node& n) {
   constexpr int64_t kFew = 4096;
   const Type& x = rw.type(n.inputs[0]);
   if (!computes_on_codes(rw, n) || element_count(x.shape) > kFew) return false;
-  ValueId one = scalar(rw, x.dtype, std::max(x.rank(), 1), 1, 1.0);
+  ValueId one = scalar(rw, x.dtype, x.rank(), 1, 1.0);
   rw.replace(n, rw.make(Op::Mul, {n.inputs[0], one}, {}, rw.type(n.outputs[0])));
   return true;
 }

@@ -46,13 +46,15 @@ bool split_requantize(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// quantize(cast of small integers to float)  ->  cast to the quantized type: a camera's bytes are codes already
+// quantize(cast of booleans or small integers to float)  ->  cast to the quantized type: a camera's bytes are codes
+// already
 bool cast_to_codes(Rewriter& rw, const Node& n) {
   const Node* cast = rw.producer(n, 0, Op::Cast);
   if (!cast) return false;
   const Type& from = rw.type(cast->inputs[0]);
-  if (from.quantized() || (from.dtype != DType::U8 && from.dtype != DType::I8 && from.dtype != DType::I16))
-    return false;
+  bool small =
+      from.dtype == DType::Bool || from.dtype == DType::U8 || from.dtype == DType::I8 || from.dtype == DType::I16;
+  if (from.quantized() || !small) return false;
   rw.replace(n, rw.make(Op::Cast, cast->inputs, cast->attrs, rw.type(n.outputs[0])));
   return true;
 }

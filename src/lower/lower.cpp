@@ -66,7 +66,8 @@ Lowering::Lowering(const Graph& graph, tosa::Program& program, std::string body_
 Result<void> Lowering::run() {
   for (ValueId input : graph_.inputs()) {
     const Value& value = graph_.value(input);
-    tensors_[input] = b.input(value.name, tosa_dtype(value.type.dtype), tosa_shape(value.type.shape));
+    tosa::DType dtype = is_boolean_byte(input) ? tosa::DType::I8 : tosa_dtype(value.type.dtype);
+    tensors_[input] = b.input(value.name, dtype, tosa_shape(value.type.shape));
   }
   for (NodeId id : graph_.order()) {
     const Node& node = graph_.node(id);
