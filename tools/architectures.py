@@ -2,12 +2,15 @@
 """Public architectures: timm, torchvision and transformers, built without weights, exported, compiled and compared with PyTorch.
 
     tools/setup.sh architectures
+    .venv/bin/python tools/architectures.py export CACHE [NAME ...]
     .venv/bin/python tools/architectures.py run CACHE [NAME ...] [--seconds N]
+    .venv/bin/python tools/architectures.py peer CACHE [NAME ...]
     .venv/bin/python tools/architectures.py table CACHE [-o docs/architectures.md]
     .venv/bin/python tools/architectures.py list
 
 Names begin with the package: timm:resnet18, torchvision:alexnet, transformers:bert. `run` writes a JSON line per build to
-CACHE/results.jsonl; what is there is not built again, so it can be stopped at any time.
+CACHE/results.jsonl; what is there is not built again, so it can be stopped at any time. It exports what `export` has not
+exported before. `peer` quantizes what `export` made with ExecuTorch's Ethos-U quantizer, and runs that module in PyTorch.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ import time
 import warnings
 from collections import Counter
 
-from judge import ROOT, Verdict, judge, whole, write_case
+from judge import ROOT, Verdict, array, figures, judge, leaves, whole, write_case
+from peer_files import quantized_module
 
 TARGETS = {"ethos-u55-128": 128, "ethos-u85-256": 256}  # multiply-accumulates per cycle
 EXPORT_SECONDS = 400
@@ -50,11 +54,14 @@ TEXT = dict(vocab_size=200, hidden_size=64, num_hidden_layers=2, num_attention_h
             num_layers=2, num_heads=4, embedding_size=64, head_dim=16, ffn_dim=128, word_embed_proj_dim=64, attention_types=[[["global", "local"], 1]], rotary_dim=8, pad_token_id=0, bos_token_id=1, eos_token_id=2,
             use_cache=False, attn_implementation="eager")
 IMAGE = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=64, patch_size=16, embed_dim=32, depths=[1, 1, 1, 1], num_heads=[2, 2, 4, 4], use_cache=False)
+STAGES = dict(IMAGE, num_attention_heads=[1, 2, 2, 4], hidden_sizes=[16, 32, 32, 64], num_encoder_blocks=4, patch_sizes=[7, 3, 3, 3])
 AUDIO = dict(TEXT, conv_dim=(32, 32, 32), conv_kernel=(10, 3, 3), conv_stride=(5, 2, 2), num_feat_extract_layers=3, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, max_source_positions=50, num_mel_bins=20)
 TRANSFORMERS = {
     **{name: ("text", TEXT) for name in """bert roberta distilbert albert electra mpnet deberta-v2 convbert camembert xlm-roberta squeezebert layoutlm nystromformer fnet mobilebert gpt2 gpt_neo gpt_neox gptj opt bloom llama mistral
-    qwen2 qwen3 gemma phi stablelm olmo falcon""".split()},
-    **{name: ("image", IMAGE) for name in "vit deit beit dinov2 swin convnext convnextv2 segformer mobilevit mobilenet_v1 mobilenet_v2 resnet regnet poolformer levit cvt pvt yolos clip_vision_model siglip_vision_model data2vec-vision".split()},
+    qwen2 qwen3 gemma gemma2 phi phi3 stablelm olmo falcon granite cohere mamba rwkv roformer funnel xlnet megatron-bert ibert ernie rembert deberta longformer""".split()},
+    **{name: ("seq2seq", TEXT) for name in "t5 bart marian pegasus mbart m2m_100 blenderbot".split()},
+    **{name: ("image", IMAGE) for name in "vit deit beit dinov2 swin convnext convnextv2 mobilevit mobilenet_v1 mobilenet_v2 resnet regnet poolformer levit cvt yolos clip_vision_model siglip_vision_model data2vec-vision dpt vit_mae vit_msn swinv2 mobilevitv2 efficientnet bit focalnet hiera".split()},
+    **{name: ("image", STAGES) for name in "segformer glpn pvt".split()},
     **{name: ("audio", AUDIO) for name in "wav2vec2 hubert wavlm".split()},
     "whisper-encoder": ("mel", AUDIO),
 }
@@ -120,14 +127,14 @@ def transformers_model(name):
             self.module = module
 
         def forward(self, x):
-            return self.module(x, return_dict=False)[0]
+            return self.module(x, return_dict=False, **({"decoder_input_ids": x} if kind == "seq2seq" else {}))[0]
 
     kind, options = TRANSFORMERS[name]
     config = transformers.AutoConfig.for_model(name.removesuffix("-encoder"), **options)
     module = transformers.AutoModel.from_config(config, attn_implementation="eager")
     if name == "whisper-encoder":
         return First(module.encoder), (1, 20, 100), 0
-    if kind == "text":
+    if kind in ("text", "seq2seq"):
         return First(module), (1, 16), 200
     return First(module), {"image": (1, 3, 64, 64), "audio": (1, 1600)}[kind], 0
 
@@ -145,6 +152,9 @@ def make(name, folder):
     else:
         module, shape = {"timm": timm_model, "torchvision": torchvision_model}[package](rest)
     generator = torch.Generator().manual_seed(1)
+    for weights in module.parameters():  # heads that begin as zeros would hide what comes before them
+        if weights.ndim > 1 and not weights.any():
+            torch.nn.init.normal_(weights, std=0.05, generator=generator)
 
     def draw(batch=1):
         size = (batch, *shape[1:])
@@ -159,35 +169,55 @@ def make(name, folder):
     write_case(module, [(draw(),) for _ in range(4)], [(draw(),) for _ in range(2)], folder)
 
 
-def made(name, folder, sender):
+def told(sender, function, *arguments):
     try:
-        make(name, folder)
-        sender.send("")
+        sender.send(function(*arguments))
     except BaseException as error:
         sender.send(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300])
 
 
-def isolated_make(name, folder):
-    """What went wrong, or an empty string. In a process of its own, because exports take gigabytes and sometimes for ever."""
+def isolated(function, *arguments):
+    """What it returns, or what went wrong, as a sentence. In a process of its own, because exports take gigabytes and sometimes for ever."""
     receiver, sender = multiprocessing.get_context("fork").Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=made, args=(name, folder, sender))
+    process = multiprocessing.get_context("fork").Process(target=told, args=(sender, function, *arguments))
     process.start()
     sender.close()
     try:
-        return receiver.recv() if receiver.poll(EXPORT_SECONDS) else f"not exported in {EXPORT_SECONDS} s"
+        return receiver.recv() if receiver.poll(EXPORT_SECONDS) else f"not done in {EXPORT_SECONDS} s"
     except EOFError:
-        return "the export died"
+        return "its process died"
     finally:
         process.kill()
         process.join()
 
 
+def exported(folder):
+    return (folder / "test_golden.npz").exists()  # written last
+
+
+def export_one(name, folder):
+    """What went wrong, or None."""
+    return None if exported(folder) else isolated(make, name, folder)
+
+
 # ---- running
 
 
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
 def results_of(cache):
-    path = cache / "results.jsonl"
-    return {(row["name"], row["target"]): row for row in map(json.loads, path.read_text().splitlines())} if path.exists() else {}
+    return {(row["name"], row["target"]): row for row in read_lines(cache / "results.jsonl")}
+
+
+def folder_of(name, cache):
+    return cache / name.replace(":", "_")
+
+
+def export(names, cache):
+    for name in names:
+        print(f"{name}: {export_one(name, folder_of(name, cache)) or 'exported'}", flush=True)
 
 
 def run(names, cache, seconds):
@@ -200,8 +230,9 @@ def run(names, cache, seconds):
                 continue
             if seconds is not None and time.monotonic() - start > seconds:
                 break
-            folder = cache / name.replace(":", "_")
-            why = isolated_make(name, folder)
+            folder = folder_of(name, cache)
+            kept = folder.exists()
+            why = export_one(name, folder)
             for target in missing:
                 row = {"name": name, "target": target}
                 if why:
@@ -212,24 +243,56 @@ def run(names, cache, seconds):
                     row.update(verdict.as_dict())
                     print(f"{name} {target}: {verdict.regions} regions, {verdict.seconds:.1f} s, {verdict.mib or 0:.0f} MiB, {verdict.line()[:300]}", flush=True)
                 print(json.dumps(row), file=file, flush=True)
-            if not why and row["kind"] == "right":
-                shutil.rmtree(folder, ignore_errors=True)  # what went wrong is kept
+            if not kept and not why and row["kind"] == "right":
+                shutil.rmtree(folder, ignore_errors=True)  # what went wrong is kept, and what `export` made
+
+
+# ---- the peer's quantizer
+
+
+def peer_sqnr(folder):
+    """dB of the module that the peer's quantizer makes, on the calibration samples."""
+    import numpy as np
+    import torch
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    torch.set_num_threads(1)
+    arrays = np.load(folder / "calibrate.npz")
+    samples = [tuple(torch.from_numpy(arrays[name][i]) for name in arrays.files) for i in range(len(arrays[arrays.files[0]]))]
+    module = quantized_module(torch.export.load(folder / "model.pt2"), EthosUCompileSpec("ethos-u55-128"), samples)
+    with torch.no_grad():
+        outputs = [[array(y) for y in leaves(module(*sample))] for sample in samples]
+    golden = np.load(folder / "calibrate_golden.npz")
+    return figures(golden, [np.stack(ys) for ys in zip(*outputs)])[0]
+
+
+def peer(names, cache):
+    """A JSON line per network in CACHE/peer.jsonl."""
+    known = read_lines(cache / "peer.jsonl")
+    with open(cache / "peer.jsonl", "a") as file:
+        for name in names:
+            if any(row["name"] == name for row in known) or not exported(folder_of(name, cache)):
+                continue
+            found = isolated(peer_sqnr, folder_of(name, cache))
+            print(name, found, flush=True)
+            print(json.dumps({"name": name, **({"sqnr": found} if isinstance(found, float) else {"failed": found})}), file=file, flush=True)
 
 
 # ---- the page
 
 
-def row_text(row):
+def row_text(row, peers):
     verdict = Verdict(**{k: v for k, v in row.items() if k not in ("name", "target")})
     reasons = sorted({f"{r['op']}: {r['reason']}" for r in verdict.reasons})
     host = "; ".join(reasons[:3]) + (f"; {len(reasons) - 3} more" if len(reasons) > 3 else "")
     if verdict.regions is None:
         text = " ".join(verdict.text.split())[-160:].replace("|", "/")
-        return f"| {row['name']} | {row['target'][6:]} | {verdict.kind}: {text} | | | | | |"
+        return f"| {row['name']} | {row['target'][6:]} | {verdict.kind}: {text} | | | | | | |"
     ideal = verdict.macs / TARGETS[row["target"]] if verdict.macs else None
     over = f"{verdict.cycles / ideal:.1f}" if ideal and verdict.cycles else "-"
     db = "equal" if verdict.sqnr == 200 else f"{verdict.sqnr:.1f}" if verdict.sqnr is not None else "-"
-    return (f"| {row['name']} | {row['target'][6:]} | {verdict.regions} | {host[:200].replace('|', '/') or 'none'} | {(verdict.cycles or 0) / 1e3:,.0f} | {over} | {db} | "
+    theirs = f"{peers[row['name']]:.1f}" if row["name"] in peers else ""
+    return (f"| {row['name']} | {row['target'][6:]} | {verdict.regions} | {host[:200].replace('|', '/') or 'none'} | {(verdict.cycles or 0) / 1e3:,.0f} | {over} | {db} | {theirs} | "
             f"{verdict.seconds:.1f} / {verdict.mib:.0f} |")
 
 
@@ -244,23 +307,25 @@ def table(cache):
         "Networks of timm, torchvision and transformers, built without weights, with random inputs. Batch norms have seen",
         "three batches. Transformers are small configurations of the same layers. int8, default options. Cycles are regor's",
         "estimate, and `x ideal` is how many times more that is than the multiply-accumulates alone would take. SQNR is the",
-        "file's against PyTorch's float outputs, on the four calibration samples. Seconds of the processor and peak MiB are",
-        "those of `swoop compile`, check included. `tools/architectures.py` makes this page.",
+        "file's against PyTorch's float outputs, on the four calibration samples, and `peer` is that of the module which",
+        "ExecuTorch's Ethos-U quantizer makes of the same network and samples, run by PyTorch. Seconds of the processor and",
+        "peak MiB are those of `swoop compile`, check included. `tools/architectures.py` makes this page.",
         "",
         f"{len({r['name'] for r in rows})} architectures, {len(rows)} builds: {compiled} compile ({compiled / max(1, len(rows)):.1%}), {sum(map(whole, verdicts))} are in one region "
         f"({sum(map(whole, verdicts)) / max(1, len(rows)):.1%}),",
         f"{kinds['low']} are below their forecast, {kinds['internal'] + kinds['hang'] + kinds['silent']} end in internal errors or do not end.",
         "",
-        "| network | NPU | regions | on the host | k cycles | x ideal | SQNR dB | s / MiB |",
-        "|---|---|--:|---|--:|--:|--:|--:|",
+        "| network | NPU | regions | on the host | k cycles | x ideal | SQNR dB | peer | s / MiB |",
+        "|---|---|--:|---|--:|--:|--:|--:|--:|",
     ]
     order = {name: i for i, name in enumerate(NAMES)}
-    return lines + [row_text(r) for r in sorted(rows, key=lambda r: (order.get(r["name"], 0), r["target"]))]
+    peers = {row["name"]: row["sqnr"] for row in read_lines(cache / "peer.jsonl") if "sqnr" in row}
+    return lines + [row_text(r, peers) for r in sorted(rows, key=lambda r: (order.get(r["name"], 0), r["target"]))]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["run", "table", "list"])
+    parser.add_argument("what", choices=["export", "run", "peer", "table", "list"])
     parser.add_argument("cache", type=pathlib.Path, nargs="?")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--seconds", type=float, help="stop after this time; run again to go on")
@@ -283,7 +348,15 @@ def main():
     import timm  # noqa: F401  once, before the processes are forked
     import transformers  # noqa: F401
 
-    run(o.names or NAMES, o.cache, o.seconds)
+    names = o.names or NAMES
+    if o.what == "export":
+        export(names, o.cache)
+    elif o.what == "peer":
+        import executorch.backends.arm.quantizer  # noqa: F401
+
+        peer(names, o.cache)
+    else:
+        run(names, o.cache, o.seconds)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,8 @@ def find_model(path):
     return path, *(stacked([arrays[kind]]) if kind in arrays else [] for kind in ("calibrate", "test"))
 
 
-def quantize(program, spec, samples):
+def quantized_module(program, spec, samples):
+    """As the peer's quantizer makes it: float, with q/dq pairs."""
     import torch
     from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -103,7 +104,13 @@ def quantize(program, spec, samples):
             for inputs in samples:
                 prepared(*inputs)
             quantized = convert_pt2e(prepared)
-    return torch.export.export(quantized, samples[0])
+    return quantized
+
+
+def quantize(program, spec, samples):
+    import torch
+
+    return torch.export.export(quantized_module(program, spec, samples), samples[0])
 
 
 def compile_with_peer(path, target, folder):

@@ -442,6 +442,11 @@ PortSummary with_scale(PortSummary port, const Type& type) {
   return port;
 }
 
+// Quantize, dequantize and casts: what a border does.
+bool converts_numbers(std::string_view kernel) {
+  return kernel.starts_with("quantized_decomposed::") || kernel.starts_with("dim_order_ops::_to_dim_order_copy");
+}
+
 void Compile::summarize(const Graph& graph) {
   Summary& s = result_.summary;
   auto times = std::move(s.milliseconds);
@@ -463,8 +468,7 @@ void Compile::summarize(const Graph& graph) {
     s.host_nodes.push_back({host.node, host.op, host.rule, host.reason, to_text(host.loc), host.loc.code, host.advice});
   if (!info_.methods.empty()) {
     const ProgramMethod& method = info_.methods[0];
-    for (const auto& [op, count] : method.kernel_calls)
-      (op.starts_with("quantized_decomposed::") ? s.border_ops : s.host_ops)[op] = count;
+    for (const auto& [op, count] : method.kernel_calls) (converts_numbers(op) ? s.border_ops : s.host_ops)[op] = count;
     s.planned_bytes = method.planned_bytes;
     s.method_bytes = method.method_bytes;
     s.temp_bytes = method.temp_bytes;

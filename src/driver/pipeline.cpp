@@ -112,8 +112,9 @@ std::span<const Step> pipeline_steps() {
       {"carry", "clean", Repeat::Fixpoint, tables({carry_rules(), qdq_rules(), fold_rules(), movement_rules()}),
        nullptr},
       // After types: what came quantized has its types, and a model that is quantized throughout stays as it came.
-      {"prepare", "clean", Repeat::Fixpoint, tables({recognise_rules(), fold_rules(), prepare_rules(), mask_rules()}),
-       nullptr, will_quantize},
+      {"prepare", "clean", Repeat::Fixpoint,
+       tables({recognise_rules(), fold_rules(), prepare_rules(), computed_rules(), mask_rules()}), nullptr,
+       will_quantize},
       // After prepare: ranges are those of the folded weights.
       {"quantize", "quantize", Repeat::Once, {}, fix_types},
       // Before anything moves across the border.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "legalize/kernel.h"
+#include "support/check.h"
 
 namespace swoop {
 
@@ -109,20 +110,31 @@ bool repeat_nearest(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// Whether the sizes alone say how a resize is spaced: the user gave no factor, or just theirs.
+bool spaced_by_sizes(const Node& n, const Shape& in, const Shape& out) {
+  for (size_t i = 0; i < 2; ++i) {
+    double scale = n.doubles(Key::Scales)[i];
+    if (scale > 0 && scale * static_cast<double>(in[2 + i]) != static_cast<double>(out[2 + i])) return false;
+  }
+  return true;
+}
+
+// Whether weights of 8 bits hold the phases of a bilinear resize by whole factors.
+bool has_phases(const Node& n, const Shape& in, const Shape& out) {
+  if (n.flag(Key::AlignCorners) || !spaced_by_sizes(n, in, out)) return false;
+  if (out[2] % in[2] != 0 || out[3] % in[3] != 0) return false;
+  return (2 * out[2] / in[2] - 1) * (2 * out[3] / in[3] - 1) <= 127;
+}
+
 // resize bilinear by a whole factor f, half-pixel centres, on a core without it  ->  the data with its border repeated,
 // a depthwise conv per phase, phases interleaved as for a transposed conv. Weights are multiples of 1/(2f) along each
 // axis, exact in 8 bits up to f = 5.
 bool bilinear_by_phases(Rewriter& rw, const Node& n) {
-  if (!is_resize(rw, n, "bilinear") || n.flag(Key::AlignCorners) || facts_of(rw).has_resize) return false;
+  if (!is_resize(rw, n, "bilinear") || facts_of(rw).has_resize) return false;
   const Type out = rw.type(n.outputs[0]);
   const Shape in = rw.type(n.inputs[0]).shape;
-  if (out.shape[2] % in[2] != 0 || out.shape[3] % in[3] != 0) return false;
+  if (!has_phases(n, in, out.shape)) return false;
   std::array<int64_t, 2> factor = {out.shape[2] / in[2], out.shape[3] / in[3]};
-  for (size_t i = 0; i < 2; ++i) {
-    double scale = n.doubles(Key::Scales)[i];
-    if (scale > 0 && scale != static_cast<double>(factor[i])) return false;
-  }
-  if ((2 * factor[0] - 1) * (2 * factor[1] - 1) > 127) return false;
   // Taps at -1, 0, 1 of phase r, in units of 1 / 2f: its centre is (2r + 1 - f) / 2f away from that of x[t].
   auto taps = [](int64_t f, int64_t r) {
     int64_t away = 2 * r + 1 - f;
@@ -152,6 +164,56 @@ bool bilinear_by_phases(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// What each element of the result takes of each element along an axis, in units of 1/127: the float kernel's answers to
+// unit vectors. Each row adds up to 127, so that a plane of one number stays one.
+constexpr int64_t kWholeTap = 127;
+std::vector<int64_t> shares_of(const Node& n, size_t i, int64_t in, int64_t out) {
+  Node line;
+  line.op = Op::Resize;
+  line.attrs = n.attrs;
+  line.attrs.set(Key::Size, Ints{1, out});
+  line.attrs.set(Key::Scales, Doubles{0, n.doubles(Key::Scales)[i]});
+  Tensor units = make_tensor(DType::F32, {1, in, 1, in}), answers = make_tensor(DType::F32, {1, in, 1, out});
+  for (int64_t k = 0; k < in * in; ++k) units.as<float>()[static_cast<size_t>(k)] = k / in == k % in;
+  const Tensor* operand = &units;
+  Result<void> done = info(Op::Resize).kernel(line, {&operand, 1}, {&answers, 1});
+  CHECK(done.has_value(), "a resize of unit vectors fails");
+  std::vector<int64_t> shares(static_cast<size_t>(in * out));
+  for (int64_t o = 0; o < out; ++o) {
+    int64_t* row = shares.data() + o * in;
+    int64_t left = kWholeTap;
+    for (int64_t k = 0; k < in; ++k) {
+      row[k] = std::lround(answers.as<float>()[static_cast<size_t>(k * out + o)] * kWholeTap);
+      left -= row[k];
+    }
+    *std::max_element(row, row + in) += left;
+  }
+  return shares;
+}
+
+// resize bilinear that the core has not, by any other factor  ->  a linear layer along each axis
+bool bilinear_by_products(Rewriter& rw, const Node& n) {
+  if (!is_resize(rw, n, "bilinear")) return false;
+  const Type from = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
+  if (facts_of(rw).has_resize ? spaced_by_sizes(n, from.shape, out.shape) : has_phases(n, from.shape, out.shape))
+    return false;
+  constexpr int64_t kMostWeights = 1 << 20;
+  for (size_t i = 2; i < 4; ++i)
+    if (from.shape[i] * out.shape[i] > kMostWeights) return false;
+  ValueId x = n.inputs[0];
+  for (size_t i = 2; i-- > 0;) {  // the width first, then the height in its place
+    int64_t in = from.shape[2 + i], to = out.shape[2 + i];
+    Type weight = quantized(DType::I8, {to, in}, 1.0 / kWholeTap, 0);
+    Shape shape = rw.type(x).shape;
+    shape.back() = to;
+    ValueId shares = codes(rw, weight, shares_of(n, i, in, to), "shares");
+    x = rw.make(Op::Linear, {x, shares, kNone}, {}, with_shape(i == 1 ? mean_between(from) : out, shape));
+    x = transpose(rw, x, {0, 1, 3, 2});
+  }
+  rw.replace(n, x);
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> resample_rules() {
@@ -160,6 +222,7 @@ std::span<const Rule> resample_rules() {
       {"pad-with-slices", {Op::Pad}, pad_with_slices},
       {"repeat-nearest", {Op::Resize}, repeat_nearest},
       {"bilinear-by-phases", {Op::Resize}, bilinear_by_phases},
+      {"bilinear-by-products", {Op::Resize}, bilinear_by_products},
   };
   return kRules;
 }

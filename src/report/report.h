@@ -142,7 +142,7 @@ struct Summary {
   std::string memory_mode;
   std::vector<std::pair<std::string, double>> milliseconds;  // per stage, in order
   std::map<std::string, int> host_ops;                       // kernels between the borders
-  std::map<std::string, int> border_ops;                     // quantize and dequantize
+  std::map<std::string, int> border_ops;                     // quantize, dequantize and casts
   std::vector<HostNodeSummary> host_nodes;
   std::vector<RegionSummary> regions;
   std::vector<NodeSummary> nodes;              // of the program around the regions

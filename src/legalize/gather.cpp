@@ -1,0 +1,152 @@
+// Elements chosen by indices, in forms that every core takes.
+#include <algorithm>
+
+#include "legalize/compose.h"
+
+namespace swoop {
+
+namespace {
+
+// [axis, the others], and what brings the axis back after it became `dims` axes.
+Ints axis_first(int rank, int64_t axis) {
+  Ints perm{axis};
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != axis) perm.push_back(i);
+  return perm;
+}
+
+Ints axes_back(int rank, int64_t axis, int64_t dims) {
+  Ints perm;
+  for (int64_t i = 0; i < rank; ++i) perm.push_back(i < axis ? dims + i : i < axis + dims ? i - axis : i);
+  return perm;
+}
+
+bool gathers_codes(const Rewriter& rw, const Node& n) {
+  return computes_on_codes(rw, n) && rw.type(n.inputs[0]).quant == rw.type(n.outputs[0]).quant;
+}
+
+struct Run {
+  int64_t start, end;
+};
+
+std::vector<Run> runs_of(const std::vector<int64_t>& index) {
+  std::vector<Run> runs;
+  for (int64_t i : index) {
+    if (!runs.empty() && runs.back().end == i)
+      ++runs.back().end;
+    else
+      runs.push_back({i, i + 1});
+  }
+  return runs;
+}
+
+constexpr size_t kMostRuns = 64;  // each is a copy of its own
+
+// gather(x, constant)  ->  a slice per run of neighbours, joined
+bool gather_runs(Rewriter& rw, const Node& n) {
+  if (!rw.value(n.inputs[1]).constant || !gathers_codes(rw, n)) return false;
+  std::vector<Run> runs = runs_of(codes_of(rw.value(n.inputs[1])));
+  if (runs.empty() || runs.size() > kMostRuns) return false;
+  int64_t axis = n.integer(Key::Axis);
+  std::vector<ValueId> parts;
+  for (Run run : runs) parts.push_back(slice(rw, n.inputs[0], axis, run.start, run.end));
+  ValueId joined = parts.size() == 1 ? parts[0] : concat(rw, parts, axis);
+  rw.replace(n, reshape(rw, joined, rw.type(n.outputs[0]).shape));
+  return true;
+}
+
+// gather(x, constant) in many runs, where the core has no gather  ->  a linear layer of zeros and ones
+bool gather_by_conv(Rewriter& rw, const Node& n) {
+  constexpr int64_t kLongest = 2048;
+  if (facts_of(rw).has_gather || !rw.value(n.inputs[1]).constant || !gathers_codes(rw, n)) return false;
+  std::vector<int64_t> index = codes_of(rw.value(n.inputs[1]));
+  const Type out = rw.type(n.outputs[0]);
+  const Shape shape = rw.type(n.inputs[0]).shape;
+  int64_t axis = n.integer(Key::Axis), last = static_cast<int64_t>(shape.size()) - 1;
+  int64_t length = shape[static_cast<size_t>(axis)], chosen = static_cast<int64_t>(index.size());
+  if (runs_of(index).size() <= kMostRuns || length > kLongest || chosen > kLongest) return false;
+  std::vector<int64_t> picks(static_cast<size_t>(chosen * length), 0);
+  for (int64_t i = 0; i < chosen; ++i) picks[static_cast<size_t>(i * length + index[static_cast<size_t>(i)])] = 1;
+  ValueId weight = codes(rw, quantized(DType::I8, {chosen, length}, 1.0, 0), picks, "picks");
+  Ints perm = axis_first(static_cast<int>(shape.size()), axis);
+  std::rotate(perm.begin(), perm.begin() + 1, perm.end());
+  ValueId x = axis == last ? n.inputs[0] : transpose(rw, n.inputs[0], perm);
+  Shape taken = rw.type(x).shape;
+  taken.back() = chosen;
+  ValueId y = rw.make(Op::Linear, {x, weight, kNone}, {}, with_shape(out, taken));
+  rw.replace(n, reshape(rw, axis == last ? y : transpose(rw, y, inverse(perm)), out.shape));
+  return true;
+}
+
+// gather along an inner axis, or by indices of 64 bits  ->  along the first axis by 32 bits, between transposes. Where
+// the indices come from outside, their cast stays with the host.
+bool gather_first_axis(Rewriter& rw, const Node& n) {
+  const Type index = rw.type(n.inputs[1]);
+  int64_t axis = n.integer(Key::Axis);
+  if (!facts_of(rw).has_gather || !gathers_codes(rw, n) || (axis == 0 && index.dtype == DType::I32)) return false;
+  const Type out = rw.type(n.outputs[0]);
+  ValueId narrow = n.inputs[1];
+  if (index.dtype != DType::I32) narrow = rw.make(Op::Cast, {narrow}, {{Key::DType, DType::I32}});
+  int rank = rw.type(n.inputs[0]).rank();
+  ValueId x = axis == 0 ? n.inputs[0] : transpose(rw, n.inputs[0], axis_first(rank, axis));
+  Shape taken = index.shape;
+  taken.insert(taken.end(), rw.type(x).shape.begin() + 1, rw.type(x).shape.end());
+  ValueId y = rw.make(Op::Gather, {x, narrow}, {{Key::Axis, int64_t{0}}}, with_shape(out, taken));
+  rw.replace(n, axis == 0 ? y : transpose(rw, y, axes_back(out.rank(), axis, index.rank())));
+  return true;
+}
+
+// gather(constant [V,D], i), where the core has no gather  ->  linear(min((i - j)^2, 1)), j = 0 .. V-1. The first layer
+// gives i - j, cut to 8 bits; the squares are 0 in the wanted row alone. With h for them and q for the codes,
+// sum h*(-1 - q) + sum (1 + q) - 1 = q[i] exactly, and -1 - q has 8 bits. A layer reads all of its weights, so larger
+// tables are left to the host (16 indices into 200 x 64 codes: 17 k cycles on U55-128; 32 into 2000 x 128: 290 k).
+bool gather_by_one_hot(Rewriter& rw, const Node& n) {
+  constexpr int64_t kMostWeights = 1 << 16, kMostRows = 1 << 15;
+  const Value& table = rw.value(n.inputs[0]);
+  if (facts_of(rw).has_gather || !table.constant || !gathers_codes(rw, n) || n.integer(Key::Axis) != 0) return false;
+  const Type out = rw.type(n.outputs[0]), from = table.type;
+  if (rw.value(n.inputs[1]).constant || from.dtype != DType::I8) return false;
+  int64_t rows = from.shape[0], count = element_count(rw.type(n.inputs[1]).shape);
+  int64_t width = rows == 0 ? 0 : element_count(from.shape) / rows;
+  if (rows * width == 0 || rows * width > kMostWeights || rows * count > kMostWeights || rows > kMostRows) return false;
+
+  std::vector<int64_t> q = codes_of(table), ones(static_cast<size_t>(rows), 1), minus_j, flipped, sums;
+  for (int64_t j = 0; j < rows; ++j) minus_j.push_back(-j);
+  for (int64_t d = 0; d < width; ++d) {
+    int64_t sum = rows - 1 - from.zero_point();
+    for (int64_t j = 0; j < rows; ++j) {
+      int64_t code = q[static_cast<size_t>(j * width + d)];
+      flipped.push_back(-1 - code);
+      sum += code;
+    }
+    sums.push_back(sum);
+  }
+  auto one = [&](DType dtype, Shape shape) { return quantized(dtype, std::move(shape), 1.0, 0); };
+  ValueId index = n.inputs[1];
+  if (rw.type(index).dtype != DType::I32) index = rw.make(Op::Cast, {index}, {{Key::DType, DType::I32}});
+  index = rw.make(Op::Cast, {reshape(rw, index, {count, 1})}, {{Key::DType, DType::F32}}, one(DType::I16, {count, 1}));
+  ValueId away = rw.make(Op::Linear,
+                         {index, codes(rw, one(DType::I8, {rows, 1}), ones, "ones"),
+                          codes(rw, one(DType::I32, {rows}), minus_j, "minus_j")},
+                         {}, one(DType::I8, {count, rows}));
+  ValueId others = unary(rw, "square", away, one(DType::I8, {count, rows}), {{Key::ActMax, 1.0}});
+  ValueId weight = codes(rw, quantized(DType::I8, {width, rows}, from.scale(), 0), flipped, "rows");
+  ValueId bias = codes(rw, quantized(DType::I32, {width}, from.scale(), 0), sums, "sums");
+  ValueId y = rw.make(Op::Linear, {others, weight, bias}, {}, with_shape(out, {count, width}));
+  rw.replace(n, reshape(rw, y, out.shape));
+  return true;
+}
+
+}  // namespace
+
+std::span<const Rule> gather_rules() {
+  static const Rule kRules[] = {
+      {"gather-runs", {Op::Gather}, gather_runs},
+      {"gather-by-conv", {Op::Gather}, gather_by_conv},
+      {"gather-first-axis", {Op::Gather}, gather_first_axis},
+      {"gather-by-one-hot", {Op::Gather}, gather_by_one_hot},
+  };
+  return kRules;
+}
+
+}  // namespace swoop
