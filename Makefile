@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
-.PHONY: run test bench build install wheel tests setup test-setup unit peers sanitized fuzz models docs format clean
+.PHONY: run test bench build install wheel tests setup test-setup unit peers sanitized fuzz models docs site format clean
 
 run: build
 	$(SWOOP) compile test/models/resnet8_int8.pt2 --target ethos-u55-128 -o resnet8.pte --report report.html
@@ -58,7 +58,13 @@ models: test-setup
 # The pages that the program prints itself; test/test_docs.py compares them.
 docs: build
 	$(SWOOP) ops --markdown >docs/SUPPORT.md.part && mv docs/SUPPORT.md.part docs/SUPPORT.md
+	$(SWOOP) options --markdown >docs/OPTIONS.md.part && mv docs/OPTIONS.md.part docs/OPTIONS.md
 	tools/readme.py $(BUILD)
+
+# docs/ as a site in build/site. A broken link is an error.
+site: setup
+	@$(PYTHON) -m pip install -q --disable-pip-version-check mkdocs
+	$(PYTHON) -m mkdocs build -q --strict
 
 format:
 	tools/format.sh

@@ -1,5 +1,8 @@
 # What we do not write ourselves. System packages come from Debian; the schemas and the runtime from the executorch wheel in
 # .venv; regor from the cache that tools/setup.sh fills. tools/setup.sh installs all of them.
+if(SKBUILD)  # pip calls CMake by itself, and its own modules are not for the Python that the script calls
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env --unset=PYTHONPATH ${CMAKE_SOURCE_DIR}/tools/setup.sh build COMMAND_ERROR_IS_FATAL ANY)
+endif()
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(ZLIB REQUIRED)
@@ -55,6 +58,7 @@ endfunction()
 set(SWOOP_support_LIBRARIES ZLIB::ZLIB Threads::Threads nlohmann_json::nlohmann_json Eigen3::Eigen)
 set(SWOOP_ops_LIBRARIES Eigen3::Eigen)  # matrix products
 set(SWOOP_import_LIBRARIES simdjson::simdjson)
+set(SWOOP_cli_LIBRARIES tomlplusplus::tomlplusplus)     # --config
 set(SWOOP_driver_LIBRARIES tomlplusplus::tomlplusplus)  # --quantize-config
 schema(tosa ${EXECUTORCH_ROOT}/backends/arm/tosa/schemas/tosa_1.0.fbs)
 set(SWOOP_tosa_LIBRARIES tosa_schema)

@@ -9,8 +9,15 @@ install(FILES test/models/resnet8_int8.pt2 DESTINATION share/swoop)  # something
 # machine's own. DT_RPATH also leads the libraries that are copied to each other; the newer DT_RUNPATH does not.
 set_target_properties(swoop PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../lib/swoop")
 target_link_options(swoop PRIVATE -Wl,--disable-new-dtags)
+set(header_packages libcli11-dev libeigen3-dev libflatbuffers-dev libtomlplusplus-dev nlohmann-json3-dev)  # that the program contains
+file(GLOB executorch_info ${EXECUTORCH_ROOT}-*.dist-info)
+string(REGEX REPLACE ".*executorch-(.*)\\.dist-info" "\\1" executorch_version "${executorch_info}")
 install(CODE "set(program \"$<TARGET_FILE:swoop>\")
-set(run_library \"$<TARGET_FILE:swoop_run_library>\")")
+set(run_library \"$<TARGET_FILE:swoop_run_library>\")
+set(swoop_version ${PROJECT_VERSION})
+set(vela_version ${SWOOP_VELA_VERSION})
+set(executorch_version ${executorch_version})
+set(header_packages ${header_packages})")
 install(SCRIPT cmake/system_libraries.cmake)
 
 set(licences share/doc/swoop)
@@ -19,6 +26,6 @@ file(GLOB executorch_licence ${EXECUTORCH_ROOT}-*.dist-info/licenses/LICENSE)
 install(FILES ${executorch_licence} DESTINATION ${licences} RENAME LICENSE.executorch)
 install(FILES ${REGOR_SOURCE}/../../LICENSE.txt DESTINATION ${licences} RENAME LICENSE.regor)
 install(FILES ${REGOR_SOURCE}/../../THIRDPARTY.md DESTINATION ${licences} RENAME THIRDPARTY.regor.md)
-foreach(package libcli11-dev libeigen3-dev libflatbuffers-dev)  # headers that the program contains
+foreach(package ${header_packages})
   install(FILES /usr/share/doc/${package}/copyright DESTINATION ${licences} RENAME LICENSE.${package} OPTIONAL)
 endforeach()

@@ -29,6 +29,7 @@ M = numbers(3, 4)
 POSITIVE = numbers(2, 3, 4, 5, low=0.1, high=3.0)
 UNIT = numbers(2, 3, 4, low=-0.9, high=0.9)
 INTS = integers(2, 3, 4, low=-4, high=9)
+NAN = float("nan")
 
 
 class Buffers(nn.Module):
@@ -282,6 +283,7 @@ def reductions():
         "max_dim_values": (lambda x: x.max(2, keepdim=True)[0], (X,)),
         "min_dim": (lambda x: tuple(x.min(-1)), (X,)),
         "argmax": (lambda x: x.argmax(1), (X,)),
+        "rows_at_argmax": (lambda x, y: y[x.argmax(1)], (M, numbers(4, 6))),
         "argmax_all": (lambda x: x.argmax(), (X,)),
         "argmin_keep": (lambda x: x.argmin(-1, keepdim=True), (X,)),
         "any": (lambda x: (x > 1.9).any(), (X,)),
@@ -588,6 +590,24 @@ def decomposed():
         "argsort": (lambda x: (torch.argsort(x, 1), torch.msort(x)), (X,)),
         "median": (lambda x: (*torch.median(x, 2), torch.median(x), *torch.median(x, 3, keepdim=True)), (X,)),
         "kthvalue": (lambda x: tuple(torch.kthvalue(x, 3, 3)), (X,)),
+        "mode": (lambda x: (tuple(torch.mode(x, 1)), torch.mode(x.float(), 2, keepdim=True)[0]), (INTS,)),
+        "nanmedian": (lambda x: (x.nanmedian(), *x.nanmedian(1)), (torch.tensor([[1.0, NAN, 5.0, 3.0], [NAN, 2.0, 8.0, 4.0]]),)),
+        "sort_long": (lambda x: (x.sort()[0], x.sort(descending=True)[0]), (numbers(5000),)),
+        "nonzero_static": (lambda x: (torch.nonzero_static(x > 1, size=9), torch.nonzero_static(x > 1.9, size=40, fill_value=7)), (M,)),
+        "as_strided": (lambda x: (x.as_strided((2, 3), (1, 2), 1), x.as_strided((3, 2), (1, 1))), (M,)),
+        "as_strided_scatter": (lambda x, y: torch.as_strided_scatter(x, y, (2, 3), (1, 2), 1), (M, M[:2, :3].contiguous())),
+        "index_apart": (lambda x, i: x[i, :, i], (X, torch.tensor([1, 0, 1]))),
+        "masked_index": (
+            lambda x, m, i: (torch.ops.aten._unsafe_masked_index(x, m, [i, None], 7.0), torch.ops.aten._unsafe_masked_index_put_accumulate(x, m, [i, None], x[:3])),
+            (M, torch.tensor([True, False, True]), torch.tensor([1, 99, 1])),
+        ),
+        "linspace_computed": (lambda a, b: torch.linspace(a[0, 0], b[1, 1], 5), (M, M)),
+        "softmax_backward": (lambda g, y: torch.ops.aten._softmax_backward_data(g, y, 1, torch.float32), (M, M)),
+        "dropout_backward": (lambda g, m: torch.ops.aten.native_dropout_backward(g, m > 0, 1.5), (M, M)),
+        "adaptive_max_pool_uneven": (lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True), (image,)),
+        "replicate_beyond": (lambda x: F.pad(x, (-5, 7), mode="replicate"), (image[0],)),
+        "multilabel_margin_loss": (lambda x, t: F.multilabel_margin_loss(x, t, reduction="none"), (pairs[0], torch.tensor([[1, 3, -1, 0]] * 5 + [[-1] * 4]))),
+        "bilinear_one": (nn.Bilinear(3, 4, 2), (numbers(3), numbers(4))),
         "quantile": (lambda x: torch.quantile(x, torch.tensor([0.25, 0.6]), dim=1), (X,)),
         "quantile_scalar": (lambda x: (torch.quantile(x, 0.3), torch.quantile(x, 0.3, 2, interpolation="higher")), (X,)),
         "bucketize": (lambda x: (torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.5])), torch.bucketize(x, torch.tensor([-1.0, 0.0]), right=True)), (X,)),
@@ -653,6 +673,8 @@ def decomposed():
         "resize_exact": (lambda x: (F.interpolate(x, size=(4, 7), mode="nearest-exact"), F.interpolate(x, scale_factor=2, mode="nearest-exact")), (image,)),
         "resize_exact1d": (lambda x: F.interpolate(x, size=4, mode="nearest-exact"), (image[0],)),
         "resize_volume": (lambda x: (F.interpolate(x, size=(5, 6, 3)), F.interpolate(x, scale_factor=2, mode="trilinear"), F.interpolate(x, size=(2, 5, 7), mode="trilinear", align_corners=True)), (volume,)),
+        "affine_grid": (lambda t: (F.affine_grid(t, [2, 3, 4, 5], align_corners=False), F.affine_grid(t, [2, 3, 2, 3], align_corners=True)), (numbers(2, 2, 3),)),
+        "affine_grid_volume": (lambda t: F.affine_grid(t, [2, 1, 2, 3, 4], align_corners=False), (numbers(2, 3, 4),)),
         "resize_antialias": (lambda x: (F.interpolate(x, size=(3, 8), mode="bicubic", antialias=True), F.interpolate(x, size=(2, 3), mode="bilinear", antialias=True)), (image,)),
         "resize_area": (lambda x: F.interpolate(x, size=(4, 3), mode="area"), (image,)),
         "cond_known": (KnownCond(), (M,)),
@@ -741,9 +763,58 @@ def quantized():
     }
 
 
+class Rotary(nn.Module):
+    """Llama's own spelling: queries as complex numbers, turned by a complex table."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("turns", torch.polar(torch.ones(5, 3), torch.arange(15.0).reshape(5, 3)))
+
+    def forward(self, x):
+        pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * self.turns).flatten(-2)
+
+
+def complex_numbers():
+    """Complex values inside of a model: pairs of real ones."""
+    line, signal = numbers(2, 3, 8), numbers(2, 64)
+
+    def filtered(x):
+        spectrum = torch.fft.rfft2(x, norm="ortho")
+        return torch.fft.irfft2(spectrum * torch.complex(torch.ones(4, 3), torch.full((4, 3), 0.5)), s=x.shape[-2:], norm="ortho")
+
+    def arithmetic(x, y):
+        z, w = torch.complex(x, y), torch.polar(y.abs() + 1, x)
+        z = (2 * z - w * 1j) / (w + 3) + z.conj() * x
+        return torch.view_as_real(z), z.real, z.imag, z.abs()
+
+    def padded(x):
+        return torch.fft.fft(x, n=10, dim=1).abs(), torch.fft.fft(x, n=2, dim=1, norm="forward").real, torch.view_as_real(torch.fft.ifft(x).resolve_conj())
+
+    def frames(x):
+        z = torch.stft(x, 16, 4, window=torch.hann_window(16), return_complex=True)
+        short = torch.stft(x[0], 16, 8, 10, torch.hamming_window(10), center=False, normalized=True, onesided=False, return_complex=True)
+        return z.abs(), torch.view_as_real(short)
+
+    return {
+        "rotary_complex": (Rotary(), (numbers(2, 5, 6),)),
+        "fourier_mixing": (lambda x: torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real, (line,)),
+        "fourier_2d": (lambda x: (torch.fft.fft2(x).real, torch.fft.fftn(x).imag, torch.fft.ifftn(x, dim=(0, 2)).real), (line,)),
+        "fourier_filter": (filtered, (X,)),
+        "fourier_sizes": (padded, (line,)),
+        "fourier_back": (lambda x: torch.fft.irfft(torch.fft.rfft(x), n=7), (line,)),
+        "stft": (frames, (signal,)),
+        "complex_arithmetic": (arithmetic, (M, numbers(3, 4, seed=3))),
+        "complex_moved": (lambda x, y: torch.view_as_real(torch.stack([torch.complex(x, y), torch.complex(y, x)], 1).permute(0, 2, 1)[:, 1:].sum(0)), (M, numbers(3, 4, seed=3))),
+        "complex_einsum": (lambda x, y: torch.view_as_real(F.pad(torch.einsum("ij,kj->ik", torch.fft.rfft(x), torch.complex(y, x)[:, :3]), (1, 2))), (M, numbers(3, 4, seed=3))),
+        "complex_zeros": (lambda x: torch.view_as_real(torch.cat([torch.zeros(3, 2, dtype=torch.cfloat), torch.fft.rfft(x)], 1)), (M,)),
+        "complex_matmul": (lambda x, y: torch.view_as_real(torch.complex(x, y) @ torch.complex(y, x).mT), (M, numbers(3, 4, seed=3))),
+    }
+
+
 def build():
     cases = {}
-    for group in (elementwise, binary, reductions, movement, networks, indexing, decomposed, mutations, quantized):
+    for group in (elementwise, binary, reductions, movement, networks, indexing, decomposed, mutations, quantized, complex_numbers):
         for name, (fn, inputs) in group().items():
             assert name not in cases, name
             cases[name] = (fn if isinstance(fn, nn.Module) else Fn(fn), inputs)

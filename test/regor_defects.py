@@ -6,8 +6,10 @@ python test/regor_defects.py FOLDER writes each as FOLDER/NAME.tosa.
 import pathlib
 import sys
 
+import tosa_serializer as ts
+
 import npu_cases
-from npu_graphs import I8, I16
+from npu_graphs import I8, I16, I32
 
 
 def square_transpose():
@@ -52,6 +54,30 @@ def product_of_a_slice():
     return g
 
 
+def table_of_a_batch_of_pixels():
+    """A convolution of two images of one pixel each, then TABLE."""
+    g = npu_cases.CaseGraph(1)
+    g.output(g.table(g.conv_i8(g.feed([2, 1, 1, 7]), 7, kernel=1, pad=0)))
+    return g
+
+
+def number_less_five_dims():
+    """SUB of a number and a tensor of five dims, in 32 bits; another constant follows the number."""
+    g = npu_cases.CaseGraph(1)
+    x = g.rescale(g.feed([2, 3, 4, 5, 6], I16), I32)
+    y = g.op(ts.Op.SUB, [g.const([1] * 5, I32, [5]), x], x.shape, I32, "SubAttribute")
+    g.output(g.table(g.rescale(y, I8, 0.003)))
+    return g
+
+
+def sum_over_a_long_axis():
+    """REDUCE_SUM over more elements than an axis of the core has."""
+    g = npu_cases.CaseGraph(1)
+    x = g.rescale(g.feed([1, 102400]), I32, zero_in=-4)
+    g.output(g.rescale(g.op(ts.Op.REDUCE_SUM, [x], [1, 1], I32, "ReduceSumAttribute", 1), I8, 0.0002))
+    return g
+
+
 # Each with the NPUs that it is shown on, and what the NPU in software says of regor's stream: a part of the fault that a
 # repair settles, or None when the stream is in order and computes other numbers.
 ALL = [
@@ -60,6 +86,9 @@ ALL = [
     (second_of_two, ["ethos-u55-128"], "a wait is missing"),
     (padded_window_of_a_slice, ["ethos-u55-128", "ethos-u85-256"], None),
     (product_of_a_slice, ["ethos-u55-128"], None),
+    (table_of_a_batch_of_pixels, ["ethos-u55-128", "ethos-u85-256"], None),
+    (number_less_five_dims, ["ethos-u55-128"], None),
+    (sum_over_a_long_axis, ["ethos-u85-256"], None),
 ]
 
 

@@ -15,6 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh test)")
 
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
 import judge  # noqa: E402
 import opinfo  # noqa: E402
 import options  # noqa: E402
@@ -54,6 +57,52 @@ def test_options(tmp_path):
             break
         verdict = options.tried(cases, name, flags)
         assert verdict.kind not in judge.FINDINGS, f"row {number}: {name} {' '.join(flags)}: {verdict.line()}"
+
+
+class Written(torch.nn.Module):
+    """A module whose forward is a function of itself and the inputs."""
+
+    def __init__(self, function, **members):
+        super().__init__()
+        self.function = function
+        for name, member in members.items():
+            setattr(self, name, member)
+
+    def forward(self, *inputs):
+        return self.function(self, *inputs)
+
+
+def hidden_rows(m, x):
+    mask = torch.zeros(1, 6, 1)
+    mask[0, 2:4] = -torch.inf  # these rows look at nothing
+    return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+
+INT16 = ["--precision", "int16"]
+LOWEST = torch.finfo(torch.float32).min
+# What campaigns found, each reduced to its cause: (name, module, shape, times, target, flags, SQNR that it reaches at least).
+FOUND = [
+    ("rms_norm_of_tiny_numbers", nn.RMSNorm(3), (1, 7, 3), 1e-6, "ethos-u65-256", INT16, 60),
+    ("layer_norm_of_tiny_numbers", nn.LayerNorm(3), (1, 1, 5, 5, 3), 1e-6, "ethos-u55-32", INT16, 60),
+    ("rms_norm_of_single_numbers", nn.RMSNorm(1), (1, 40, 1), 1, "ethos-u55-128", [], 20),
+    ("quotients_of_five_dims", Written(lambda m, x: torch.softmax(x.reshape(8, 1, 4, 1, 16), -1)), (8, 1, 64), 0.1, "ethos-u55-128", INT16, 60),
+    ("gate_of_a_batch_of_pixels", nn.Sequential(nn.Conv2d(7, 7, 1), nn.Sigmoid()), (2, 7, 1, 1), 1, "ethos-u55-128", [], 35),
+    ("rows_that_look_at_nothing", Written(hidden_rows), (1, 6, 8), 1, "ethos-u55-128", [], 30),
+    ("mean_over_a_long_axis", Written(lambda m, x: x.mean((1, 2))), (2, 256, 400), 1, "ethos-u85-256", [], 30),
+    ("cubes_of_tiny_numbers", Written(lambda m, x: x**3), (1, 6, 8), 1e-6, "ethos-u55-128", [], 30),
+    ("steep_function_of_large_numbers", Written(lambda m, x: torch.sigmoid(x)), (1, 6, 8), 1e6, "ethos-u55-128", [], 15),
+    ("pool_of_a_low_border", Written(lambda m, x: F.max_pool2d(F.pad(x, (1, 1, 1, 1), value=LOWEST), 3, 2)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 35),
+    ("positions_of_maxima", Written(lambda m, x: F.max_pool2d(x, 3, 2, padding=1, return_indices=True)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 35),
+    ("places_back_from_maxima", Written(lambda m, x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 25),
+]
+
+
+@pytest.mark.parametrize("name, module, shape, times, target, flags, least", FOUND, ids=[case[0] for case in FOUND])
+def test_what_was_found_stays_right(tmp_path, name, module, shape, times, target, flags, least):
+    torch.manual_seed(0)
+    judge.write_case(module.eval().requires_grad_(False), [(torch.randn(shape) * times,) for _ in range(4)], [], tmp_path)
+    verdict = judge.judge(tmp_path, target, flags)
+    assert verdict.kind == "right" and verdict.sqnr >= least, verdict.line()
 
 
 class Rectified(torch.nn.Module):

@@ -13,7 +13,7 @@ SWOOP = pathlib.Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) 
 MODELS = ROOT / "test" / "models"
 MODEL = MODELS / "resnet8_int8.pt2"
 FLOAT_MODEL = MODELS / "resnet8.pt2"
-COMMANDS = ["compile", "run", "inspect", "accuracy", "diff", "ops"]
+COMMANDS = ["compile", "run", "inspect", "accuracy", "diff", "ops", "explain", "boards", "doctor", "init", "options", "completion"]
 
 
 def swoop(*arguments):
@@ -70,7 +70,7 @@ def test_the_version_is_a_version():
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["translate"], ["--no-such-flag"], *[[c, "--no-such-flag"] for c in COMMANDS], *[[c] for c in COMMANDS if c != "ops"]],
+    [[], ["translate"], ["--no-such-flag"], *[[c, "--no-such-flag"] for c in COMMANDS], *[[c] for c in COMMANDS if c not in ("ops", "boards", "doctor", "init", "options")]],
     ids=lambda a: " ".join(a) or "nothing",
 )
 def test_a_wrong_or_missing_word_is_named(arguments):

@@ -372,6 +372,16 @@ def test_sizes_that_depend_on_the_data(tmp_path):
     assert sentence.startswith("import_cases.py:") and "depends on the data" in sentence and "node `nonzero`" in sentence
 
 
+@pytest.mark.parametrize("fn,x,says", [
+    (lambda x: torch.fft.fft(x), torch.rand(4), "return torch.view_as_real() of it"),
+    (lambda x: x.abs(), torch.rand(4, dtype=torch.cfloat), "take its real and imaginary parts as an input"),
+    (lambda x: torch.fft.fft(x).tan().abs(), torch.rand(4), "compute with real and imaginary parts"),
+    (lambda x: torch.view_as_real(torch.fft.fft(x).mul_(2)), torch.rand(4), "compute with real and imaginary parts"),
+], ids=["output", "input", "operator", "in place"])
+def test_complex_numbers_stay_inside(fn, x, says, tmp_path):
+    assert says in refused(save(export(import_cases.Fn(fn), (x,)), tmp_path / "complex.pt2"))
+
+
 def test_training_mode(tmp_path):
     program = torch.export.export(torch.nn.Sequential(torch.nn.BatchNorm1d(3)).train(), (torch.rand(4, 3),))
     assert "call model.eval() before export" in refused(save(program, tmp_path / "training.pt2"))

@@ -1,5 +1,6 @@
 """An installed program runs from any folder and loads libraries from its own only."""
 
+import json
 import os
 import re
 import shutil
@@ -90,3 +91,12 @@ def test_no_file_points_elsewhere(installed):
 def test_licences_are_installed(installed):
     names = {path.name for path in (installed / "share" / "doc" / "swoop").iterdir()}
     assert names >= {"LICENSE", "LICENSE.executorch", "LICENSE.regor", "THIRDPARTY.regor.md", "LICENSE.liblept5", "LICENSE.zlib1g"}
+
+
+def test_everything_bundled_is_listed_with_its_licence(installed):
+    folder = installed / "share" / "doc" / "swoop"
+    listed = {part["name"]: part for part in json.loads((folder / "sbom.json").read_text())["components"]}
+    assert listed["executorch"]["version"] == "1.5.1" and listed["liblept5"]["version"]
+    assert all((folder / part["properties"][0]["value"]).is_file() for part in listed.values())
+    licences = {path.name for path in folder.glob("LICENSE.*")}
+    assert licences == {part["properties"][0]["value"] for part in listed.values()}, "no licence without its part"

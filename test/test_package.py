@@ -97,7 +97,7 @@ def test_the_command_is_the_program_and_loads_what_came_with_it(environment, tmp
 
 
 def test_samples_in_every_form_give_the_same_program(swoop, arrays):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed (tools/setup.sh test)")
     samples = arrays["calibrate"]
     rows = samples[:, 0]
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.from_numpy(rows), torch.zeros(len(rows))), batch_size=3)
@@ -109,7 +109,7 @@ def test_samples_in_every_form_give_the_same_program(swoop, arrays):
 
 
 def test_outputs_have_the_form_of_the_inputs(swoop, demo, arrays):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed (tools/setup.sh test)")
     x = arrays["test"]
     expected = demo.run(x)
     assert expected.shape == (len(x), 1, 10) and isinstance(expected, np.ndarray)
@@ -122,7 +122,7 @@ def test_outputs_have_the_form_of_the_inputs(swoop, demo, arrays):
 
 
 def test_several_inputs_and_outputs(swoop, tmp_path):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed (tools/setup.sh test)")
 
     class Two(torch.nn.Module):
         def forward(self, first, second):

@@ -200,6 +200,20 @@ def test_nothing_sticks_out(report, browser, width):
 
 
 @needs_browser
+def test_a_board_is_answered_per_memory(report, browser, tmp_path):
+    def change(summary):
+        summary["board"] = {"name": "b1", "text": "a board", "memories": [
+            {"name": "SRAM", "needed_bytes": 2048, "bytes": 1024, "fits": False, "sources": ["SRAM0: a manual"]},
+            {"name": "flash", "needed_bytes": 2048, "bytes": None, "fits": None, "sources": []}]}
+
+    browser.open(with_summary(report, tmp_path / "board.html", change))
+    assert browser.evaluate("document.getElementById('verdict').textContent").startswith("b1: SRAM does not fit, flash not known; ")
+    table = browser.evaluate("[...document.querySelectorAll('#memory table')].map(table => table.textContent).join()")
+    assert "SRAM2,048 B1,024 BnoSRAM0: a manual" in table, table
+    assert browser.complaints() == []
+
+
+@needs_browser
 def test_names_from_files_stay_text(report, browser, tmp_path):
     bad = "</script><script>alert(1)</script><img src=http://a.invalid/x onerror=alert(2)>"
 

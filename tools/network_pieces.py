@@ -115,7 +115,8 @@ ATTENTION = ["F.scaled_dot_product_attention({0}, {0}, {0})", "F.scaled_dot_prod
              "torch.softmax({0} @ {0}.transpose(-1, -2) / 2, -1) @ {0}", "{0} @ {0}.transpose(-1, -2)", "{0}.transpose(-1, -2) @ {0}",
              "torch.einsum('...ij,...kj->...ik', {0}, {0})", "torch.softmax(({0} @ {0}.transpose(-1, -2)).masked_fill(torch.ones({0}.shape[-2], {0}.shape[-2]).triu(1).bool(), -math.inf), -1) @ {0}"]
 
-BRANCHES = ["torch.cond({0}.mean() > 0, lambda x: torch.relu(x), lambda x: x * 0.5, ({0},))", "torch.cond({0}.sum() > 0.5, lambda x: x + 1.0, lambda x: torch.tanh(x), ({0},))"]
+# What they ask is far from the edge: rounding must not choose the branch.
+BRANCHES = ["torch.cond({0}.abs().amax() > 0.02, lambda x: torch.relu(x), lambda x: x * 0.5, ({0},))", "torch.cond({0}.abs().amax() > 100.0, lambda x: x + 1.0, lambda x: torch.tanh(x), ({0},))"]
 HEADS = ["{0}.argmax(-1)", "{0}.topk(1, -1)[0]", "({0} > 0)", "{0}.flatten(1).argmax(1)"]
 
 

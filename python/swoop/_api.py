@@ -75,7 +75,7 @@ class Program:
                 f"<table><tr><th>layer</th><th>op</th><th>cycles</th><th>MACs</th><th>source</th></tr>{rows}</table></details>")
 
 
-def compile(model: Any, example_inputs: tuple[Any, ...] | None = None, calibrate: Any = None, target: str = "ethos-u55-128", *,
+def compile(model: Any, example_inputs: tuple[Any, ...] | None = None, calibrate: Any = None, target: str | None = None, *,
             test: Any = None, **options: Any) -> Program:
     """Compiles a model for an Ethos-U and checks the result on this machine.
 
@@ -83,7 +83,7 @@ def compile(model: Any, example_inputs: tuple[Any, ...] | None = None, calibrate
     example_inputs  a tuple, as torch.export.export takes it
     calibrate       samples, for a float model: an array, a tuple with an array per input, a dictionary of arrays, an iterable of
                     samples or batches such as a DataLoader, or a path. Rows along the first axis of an input are taken apart
-    target          the NPU
+    target          the NPU; if it is not given, the one of `board`, or ethos-u55-128
     test            held-out samples, in the same forms; accuracy is measured on them. Labels come after the inputs, or are named
                     "labels"; the outputs to expect are named "out0", ...
     options         the flags of `swoop compile` with underscores: min_sqnr=40, io="int8", no_host=True
@@ -95,7 +95,7 @@ def compile(model: Any, example_inputs: tuple[Any, ...] | None = None, calibrate
         path = _model_file(model, example_inputs, folder)
         given += _sample_flags(path, folder, calibrate=calibrate, test=test)
         output = folder / "model.pte"
-        summary = json.loads(call("compile", path, "--target", target, *given, "--json", "--output", output))
+        summary = json.loads(call("compile", path, *_target_flags(target), *given, "--json", "--output", output))
         program = Program(output.read_bytes(), summary)
     for warning in summary["warnings"]:
         warnings.warn(warning, stacklevel=2)
@@ -118,13 +118,13 @@ def inspect(path: str | os.PathLike[str], **options: Any) -> str:
     return call("inspect", path, *arguments("inspect", options))
 
 
-def accuracy(model: Any, example_inputs: tuple[Any, ...] | None = None, calibrate: Any = None, target: str = "ethos-u55-128",
+def accuracy(model: Any, example_inputs: tuple[Any, ...] | None = None, calibrate: Any = None, target: str | None = None,
              **options: Any) -> str:
     """The quantization error (SQNR) of each layer, worst first, as text. Takes what `compile` takes."""
     given = arguments("accuracy", options)
     with _folder() as folder:
         path = _model_file(model, example_inputs, folder)
-        return call("accuracy", path, "--target", target, *given, *_sample_flags(path, folder, calibrate=calibrate))
+        return call("accuracy", path, *_target_flags(target), *given, *_sample_flags(path, folder, calibrate=calibrate))
 
 
 def diff(a: str | os.PathLike[str] | Program, b: str | os.PathLike[str] | Program, inputs: Any = None, **options: Any) -> dict[str, Any]:
@@ -144,6 +144,10 @@ def diff(a: str | os.PathLike[str] | Program, b: str | os.PathLike[str] | Progra
 def _folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="swoop-") as name:
         yield Path(name)
+
+
+def _target_flags(target: str | None) -> list[str]:
+    return [] if target is None else ["--target", target]
 
 
 def _sample_flags(model: Path, folder: Path, **samples: Any) -> list[str]:

@@ -1,11 +1,11 @@
-"""Options are the program's flags with underscores. The program's own help says which there are."""
+"""Options are the program's flags with underscores. The program itself says which there are."""
 
 from __future__ import annotations
 
 import difflib
 import functools
+import json
 import os
-import re
 
 from ._child import call
 
@@ -16,8 +16,8 @@ OURS = {"help", "json", "quiet", "output", "stop_after", "layers", "model", "tra
 @functools.cache
 def flags(command: str) -> dict[str, bool]:
     """Each option of the command, and whether it takes a value."""
-    found = re.findall(r"^ +(?:-\w,)?--([a-z][a-z0-9-]*)( +[A-Z]+\b)?", call(command, "--help"), re.M)
-    named = {name.replace("-", "_"): bool(value) for name, value in found}
+    rows = next(row["options"] for row in json.loads(call("options", "--json"))["commands"] if row["name"] == command)
+    named = {row["name"][2:].replace("-", "_"): bool(row["value"]) for row in rows if not row["positional"]}
     return {name: value for name, value in named.items() if name not in OURS}
 
 

@@ -77,7 +77,7 @@ LayerAccuracy accuracy_of(const Graph& quantized, const Node& node, const Layer&
   const Loc* loc = quantized.loc(node.loc);
   return {.name = quantized.value(node.outputs[0]).name,
           .node = node.name,
-          .op = node.op == Op::Unary ? node.text(Key::Fn) : std::string(name_of(node.op)),
+          .op = called(node),
           .source = loc ? to_text(*loc) : "",
           .type = to_text(quantized.type(node.outputs[0])),
           .sqnr_db = layer.total.db(),
@@ -127,18 +127,24 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
   report.samples = samples.inputs.size();
   report.uncalibrated = samples.random;
   std::map<NodeId, Layer> layers;
-  std::vector<Noise> outputs(reference.outputs().size());
+  Noise all;
+  std::vector<size_t> of_user;  // among all outputs: the others are the state of the next run
+  for (size_t i = 0; i < reference.outputs().size(); ++i)
+    if (reference.output_port(i).role == Port::Role::User) of_user.push_back(i);
+  std::vector<Noise> outputs(of_user.size());
   std::vector<Tensor> previous, previous_quantized;
   for (const std::vector<Tensor>& sample : samples.inputs) {
     std::vector<Tensor> inputs = sample;
     std::vector<Tensor> inputs_quantized = sample;
-    if (!previous.empty()) carry_state(reference, previous, inputs);
-    if (!previous_quantized.empty()) carry_state(quantized, previous_quantized, inputs_quantized);
+    carry_state(reference, previous, inputs);
+    carry_state(quantized, previous_quantized, inputs_quantized);
     Values exact, rounded;
     TRY_ASSIGN(previous, run(reference, inputs, opaque, exact));
     TRY_ASSIGN(previous_quantized, run(quantized, inputs_quantized, opaque, rounded));
-    report.sqnr_db += sqnr_db(previous, previous_quantized) / static_cast<double>(samples.inputs.size());
-    for (size_t i = 0; i < previous.size(); ++i) outputs[i].add(previous[i], previous_quantized[i]);
+    for (size_t i = 0; i < of_user.size(); ++i) {
+      all.add(previous[of_user[i]], previous_quantized[of_user[i]]);
+      outputs[i].add(previous[of_user[i]], previous_quantized[of_user[i]]);
+    }
 
     for (NodeId id : quantized.order()) {
       const Node& node = quantized.node(id);
@@ -154,6 +160,7 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
       if (alone) layer.own.add(right, *alone);
     }
   }
+  report.sqnr_db = all.db();
   for (const Noise& noise : outputs) report.output_db.push_back(noise.db());
   for (const auto& [id, layer] : layers) report.layers.push_back(accuracy_of(quantized, quantized.node(id), layer));
   std::stable_sort(report.layers.begin(), report.layers.end(),

@@ -42,8 +42,8 @@ struct LayerAccuracy {
 struct AccuracyReport {
   size_t samples = 0;
   bool uncalibrated = false;
-  double sqnr_db = 0;                 // of the outputs, mean over the samples
-  std::vector<double> output_db;      // per output
+  double sqnr_db = 0;                 // of all outputs over all samples
+  std::vector<double> output_db;      // per output that the caller gets
   std::vector<LayerAccuracy> layers;  // worst own_db first
 };
 

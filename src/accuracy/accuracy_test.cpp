@@ -58,6 +58,39 @@ TEST(Accuracy, lists_the_worst_layer_first) {
   EXPECT_EQ(report->layers[1].sqnr_db, report->output_db[0]);
 }
 
+TEST(Accuracy, a_sample_without_error_does_not_lift_the_others) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[64])
+  %y = unary %x fn="tanh" : f32[64] name "y"
+  return %y
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  Graph reference = clone(*graph);
+  set_type(*graph, "y", 0.25, 0);
+  Samples samples = ramp(*graph);
+  samples.inputs.push_back({make_tensor(DType::F32, {64})});  // zeros
+  Result<AccuracyReport> report = measure_accuracy(reference, *graph, samples);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_LT(report->sqnr_db, 30);
+  EXPECT_EQ(report->sqnr_db, report->output_db[0]);
+}
+
+TEST(Accuracy, numbers_the_outputs_as_the_caller_does) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[64], %s: f32[64] state "s")
+  %t = add %x, %s : f32[64] name "t"
+  %y = unary %x fn="tanh" : f32[64] name "y"
+  return %t state "s", %y
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  Graph reference = clone(*graph);
+  set_type(*graph, "y", 0.25, 0);
+  Samples samples = ramp(*graph);
+  samples.inputs[0].push_back(make_tensor(DType::F32, {64}));
+  Result<AccuracyReport> report = measure_accuracy(reference, *graph, samples);
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_EQ(report->output_db.size(), 1u);
+  EXPECT_LT(report->output_db[0], 30) << "of y; the state is exact";
+}
+
 TEST(Accuracy, counts_what_a_type_clips) {
   Result<Graph> graph = parse(R"(graph "g" (%x: f32[64])
   %y = clamp %x min=-10.0 max=10.0 : f32[64]

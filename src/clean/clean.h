@@ -25,6 +25,9 @@ std::span<const Rule> prepare_rules();
 // Masks that come at run time, in the form that quantizes well. Part of the same step.
 std::span<const Rule> mask_rules();
 
+// Layers with parameters that are no constants. Part of the same step.
+std::span<const Rule> computed_rules();
+
 // Functions and norms that the model spells out, as one operator each. Part of the same step, for the same reason.
 std::span<const Rule> recognise_rules();
 

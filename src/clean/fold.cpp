@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "clean/clean.h"
 #include "clean/floats.h"
@@ -89,27 +90,51 @@ bool fold_batch_norm(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// The padding of a window together with that of the constant pad before it; null if that pads more than the plane.
+std::optional<Ints> joint_padding(const Rewriter& rw, const Node& window, const Node& pad) {
+  if (rw.type(pad.inputs[0]).quant != rw.type(window.inputs[0]).quant) return std::nullopt;
+  const Ints& amounts = pad.ints(Key::Padding);
+  bool channels_last = window.flag(Key::ChannelsLast);
+  size_t rank = amounts.size() / 2;
+  size_t first = channels_last ? 1 : 2;
+  size_t channel = channels_last ? rank - 1 : 1;
+  if (amounts[0] || amounts[1] || amounts[2 * channel] || amounts[2 * channel + 1]) return std::nullopt;
+  Ints padding = window.ints(Key::Padding);
+  for (size_t i = 0; i < padding.size(); ++i) {
+    if (amounts[2 * first + i] < 0) return std::nullopt;  // a crop
+    padding[i] += amounts[2 * first + i];
+  }
+  return padding;
+}
+
+void take_in_pad(Rewriter& rw, const Node& n, const Node& pad, Ints padding) {
+  Attrs attrs = n.attrs;
+  attrs.set(Key::Padding, std::move(padding));
+  std::vector<ValueId> inputs = n.inputs;
+  inputs[0] = pad.inputs[0];
+  rw.replace(n, rw.make(n.op, inputs, attrs, rw.type(n.outputs[0])));
+}
+
 // conv(pad(x, 0))  ->  conv(x) with more padding
 bool fold_pad_into_conv(Rewriter& rw, const Node& n) {
   const Node* pad = rw.producer(n, 0, Op::Pad);
   if (!pad || pad->text(Key::Mode) != "constant" || pad->real(Key::Value) != 0.0) return false;
-  if (rw.type(pad->inputs[0]).quant != rw.type(n.inputs[0]).quant) return false;
-  const Ints& amounts = pad->ints(Key::Padding);
-  bool channels_last = n.flag(Key::ChannelsLast);
-  size_t rank = amounts.size() / 2;
-  size_t first = channels_last ? 1 : 2;
-  size_t channel = channels_last ? rank - 1 : 1;
-  if (amounts[0] || amounts[1] || amounts[2 * channel] || amounts[2 * channel + 1]) return false;
-  Ints padding = n.ints(Key::Padding);
-  for (size_t i = 0; i < padding.size(); ++i) {
-    if (amounts[2 * first + i] < 0) return false;  // a crop
-    padding[i] += amounts[2 * first + i];
-  }
-  Attrs attrs = n.attrs;
-  attrs.set(Key::Padding, padding);
-  std::vector<ValueId> inputs = n.inputs;
-  inputs[0] = pad->inputs[0];
-  rw.replace(n, rw.make(Op::Conv, inputs, attrs, rw.type(n.outputs[0])));
+  std::optional<Ints> padding = joint_padding(rw, n, *pad);
+  if (padding) take_in_pad(rw, n, *pad, std::move(*padding));
+  return padding.has_value();
+}
+
+// max_pool(pad(x, far below))  ->  max_pool(x) with more padding, if every window has an element of x
+bool fold_pad_into_max_pool(Rewriter& rw, const Node& n) {
+  const Node* pad = rw.producer(n, 0, Op::Pad);
+  if (!pad || pad->text(Key::Mode) != "constant" || n.flag(Key::CeilMode)) return false;
+  if (pad->real(Key::Value) > 2 * static_cast<double>(kMaskedBelow)) return false;
+  std::optional<Ints> padding = joint_padding(rw, n, *pad);
+  if (!padding) return false;
+  const Ints &kernel = n.ints(Key::Kernel), &dilation = n.ints(Key::Dilation);
+  for (size_t i = 0; i < padding->size(); ++i)
+    if (dilation[i / 2] != 1 || (*padding)[i] >= kernel[i / 2]) return false;
+  take_in_pad(rw, n, *pad, std::move(*padding));
   return true;
 }
 
@@ -118,6 +143,7 @@ const Rule kFoldRules[] = {
     {"merge-clamps", {Op::Clamp}, merge_clamps},
     {"fuse-clamp", {Op::Clamp}, fuse_clamp},
     {"fold-pad-into-conv", {Op::Conv}, fold_pad_into_conv},
+    {"fold-pad-into-max-pool", {Op::MaxPool}, fold_pad_into_max_pool},
 };
 
 }  // namespace

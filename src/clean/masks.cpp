@@ -116,9 +116,45 @@ bool open_masked_attention(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// attention with a constant mask that hides whole rows  ->  zeros in those rows, which see everything before
+bool clear_constant_rows(Rewriter& rw, const Node& n) {
+  if (!plain_floats(rw, n) || n.inputs.size() < 4 || n.inputs[3] == kNone || n.flag(Key::Causal)) return false;
+  if (!rw.value(n.inputs[3]).constant || rw.type(n.inputs[3]).rank() < 2) return false;
+  const Type type = rw.type(n.inputs[3]);
+  const std::string name = rw.value(n.inputs[3]).name;
+  Tensor open = to_tensor(rw.value(n.inputs[3]));
+  const bool truths = type.dtype == DType::Bool;
+  auto hidden = [&](size_t i) {
+    return truths ? open.as<uint8_t>()[i] == 0 : open.as<float>()[i] == -std::numeric_limits<float>::infinity();
+  };
+  const auto length = static_cast<size_t>(type.shape.back());
+  const size_t rows = length == 0 ? 0 : static_cast<size_t>(element_count(type.shape)) / length;
+  Shape shape = type.shape;
+  shape.back() = 1;
+  Tensor some = make_tensor(DType::Bool, shape);
+  bool clears = false;
+  for (size_t row = 0; row < rows; ++row) {
+    size_t seen = 0;
+    for (size_t i = row * length; i < (row + 1) * length; ++i) seen += !hidden(i);
+    some.as<uint8_t>()[row] = seen > 0;
+    clears |= seen == 0;
+    for (size_t i = row * length; i < (row + 1) * length && seen == 0; ++i)
+      truths ? open.as<uint8_t>()[i] = 1 : open.as<float>()[i] = 0;
+  }
+  if (!clears) return false;
+  std::vector<ValueId> inputs = n.inputs;
+  inputs[3] = rw.constant(type, std::move(open.data), name + "_open");
+  ValueId result = rw.make(Op::Attention, inputs, n.attrs);
+  ValueId seen = rw.constant({DType::Bool, shape, {}}, std::move(some.data), name + "_rows");
+  float nothing = 0;
+  rw.replace(n, rw.make(Op::Where, {seen, result, float_constant(rw, {}, {&nothing, 1}, "nothing")}));
+  return true;
+}
+
 const Rule kMaskRules[] = {
     {"move-choice", {Op::Reshape, Op::Expand, Op::Transpose, Op::Slice}, move_choice},
     {"add-to-choice", {Op::Add}, add_to_choice},
+    {"clear-constant-rows", {Op::Attention}, clear_constant_rows},
     {"open-masked-attention", {Op::Attention}, open_masked_attention},
 };
 

@@ -107,6 +107,8 @@ bool computes(const std::vector<float>& numbers, Function of) {
 std::optional<Attrs> function_of(const std::vector<float>& numbers, const std::vector<double>& constants) {
   constexpr float kThreshold = 20;  // softplus is linear from there on in PyTorch
   if (computes(numbers, [](float x) { return x; })) return std::nullopt;
+  // One number everywhere: what it does beyond the points is not seen.
+  if (computes(numbers, [&](float) { return numbers[0]; })) return std::nullopt;
   for (const UnaryFunction& function : unary_functions())
     for (double constant : constants) {
       auto alpha = static_cast<float>(constant);

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "accuracy/accuracy.h"
+#include "driver/boards.h"
 #include "driver/bundle.h"
 #include "driver/gates.h"
+#include "driver/json.h"
 #include "driver/layer_map.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
@@ -129,10 +131,16 @@ class Compile {
       if (!again) return lost("");
     }
     remove_bundle(bundle());
+    if (!options_.board.empty()) {
+      TRY_ASSIGN(const Board* board, find_board(options_.board));
+      result_.summary.board = fit_board(*board, result_.summary);
+    }
     TRY(check_gates(result_.summary, options_));
     progress_.stage("writing the program");
     result_.summary.output = output_path();
-    TRY(write_file(result_.summary.output, pte_));
+    if (options_.tosa) TRY(check_one_region());
+    TRY(write_file(result_.summary.output, options_.tosa ? regions_.front().tosa_bytes : pte_));
+    if (options_.tosa) result_.summary.tosa_bytes = static_cast<int64_t>(regions_.front().tosa_bytes.size());
     result_.summary.milliseconds.emplace_back("total", total_.milliseconds());
     result_.stats = stats_text(pipeline_.stats);
     return std::move(result_);
@@ -143,6 +151,15 @@ class Compile {
     result_.stopped = std::move(text);
     result_.stats = stats_text(pipeline_.stats);
     return std::move(result_);
+  }
+
+  // A .tosa file holds one program, and no kernels of the runtime.
+  Result<void> check_one_region() const {
+    if (regions_.size() != 1)
+      return error("--target tosa: the NPU's part is in {} pieces, not in one", regions_.size());
+    if (pipeline_.partition.host.empty()) return {};
+    const HostReason& host = pipeline_.partition.host.front();
+    return error("--target tosa: {} ({}) has no place in it: {}", host.op, host.node, host.reason);
   }
 
   Error lost(std::string_view more) const { return defect("{}{}", fault_, more); }
@@ -289,7 +306,7 @@ class Compile {
 
   std::string output_path() const {
     if (!options_.output.empty()) return options_.output;
-    return std::filesystem::path(options_.model).replace_extension(".pte").string();
+    return std::filesystem::path(options_.model).replace_extension(options_.tosa ? ".tosa" : ".pte").string();
   }
 
   std::string bundle() const { return output_path() + ".differs"; }
@@ -365,9 +382,7 @@ std::vector<NodeSummary> nodes_of(const Graph& graph) {
     place.emplace(id, nodes.size());
     NodeSummary& line = nodes.emplace_back();
     line.name = node.name;
-    line.op = name_of(node.op);
-    if (node.op == Op::Unary) line.op = node.text(Key::Fn);
-    if (node.op == Op::Opaque) line.op = node.text(Key::Target);
+    line.op = called(node);
     if (line.op == kRegionTarget) line.region = static_cast<size_t>(node.integer(Key::Region));
     for (ValueId input : node.inputs) {
       if (input == kNone) continue;
@@ -410,6 +425,12 @@ void Compile::summarize_region(size_t i) {
   }
 }
 
+PortSummary with_scale(PortSummary port, const Type& type) {
+  port.scale = type.scale();
+  port.zero_point = type.zero_point();
+  return port;
+}
+
 // Quantize, dequantize and casts: what a border does.
 bool converts_numbers(std::string_view kernel) {
   return kernel.starts_with("quantized_decomposed::") || kernel.starts_with("dim_order_ops::_to_dim_order_copy");
@@ -427,6 +448,8 @@ void Compile::summarize(const Graph& graph) {
   s.memory_mode = memory_mode();
   s.pte_bytes = static_cast<int64_t>(pte_.size());
   for (size_t i = 0; i < regions_.size(); ++i) summarize_region(i);
+  for (const CompiledRegion& region : regions_)
+    s.fast_bytes = std::max(s.fast_bytes, static_cast<int64_t>(region.program.scratch_fast_size.value_or(0)));
   s.nodes = nodes_of(graph);
   s.max_sram = options_.gates.max_sram;
   s.max_flash = options_.gates.max_flash;
@@ -438,10 +461,12 @@ void Compile::summarize(const Graph& graph) {
     s.planned_bytes = method.planned_bytes;
     s.method_bytes = method.method_bytes;
     s.temp_bytes = method.temp_bytes;
+    s.method = method.name;
+    s.kernels = method.operators;
     auto ports = [](const std::vector<ProgramTensor>& tensors) {
       std::vector<PortSummary> list;
       for (const ProgramTensor& tensor : tensors)
-        list.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.scale, tensor.zero_point});
+        list.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes, tensor.scale, tensor.zero_point});
       return list;
     };
     s.inputs = ports(method.inputs);
@@ -453,17 +478,13 @@ void Compile::summarize(const Graph& graph) {
   for (size_t i = 0, user = 0; i < graph.inputs().size(); ++i) {
     if (graph.input_port(i).role != Port::Role::User) continue;
     const Type& type = graph.type(graph.inputs()[i]);
-    if (user < s.inputs.size() && type.quantized())
-      s.inputs[user] = {s.inputs[user].name, s.inputs[user].dtype, s.inputs[user].shape, type.scale(),
-                        type.zero_point()};
+    if (user < s.inputs.size() && type.quantized()) s.inputs[user] = with_scale(s.inputs[user], type);
     ++user;
   }
   for (size_t i = 0, user = 0; i < graph.outputs().size(); ++i) {
     if (graph.output_port(i).role != Port::Role::User) continue;
     const Type& type = graph.type(graph.outputs()[i]);
-    if (user < s.outputs.size() && type.quantized())
-      s.outputs[user] = {s.outputs[user].name, s.outputs[user].dtype, s.outputs[user].shape, type.scale(),
-                         type.zero_point()};
+    if (user < s.outputs.size() && type.quantized()) s.outputs[user] = with_scale(s.outputs[user], type);
     ++user;
   }
   for (const auto& [value, verdict] : pipeline_.verdicts)
@@ -505,6 +526,7 @@ Result<std::string> accuracy(const CompileOptions& options) {
     return error("{} is already quantized; give the float model, which its layers are compared with", options.model);
   TRY_ASSIGN(AccuracyReport report,
              measure_accuracy(*pipeline.reference, graph, *pipeline.samples, pipeline.opaque.get()));
+  if (options.json) return to_json(options.model, options.target, report);
   return to_text(*pipeline.quantized) + to_text(report);
 }
 

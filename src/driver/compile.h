@@ -22,7 +22,7 @@ Result<Graph> read_model(const std::string& path, const OpenSizes& sizes = {},
 
 Result<CompileResult> compile(const CompileOptions& options);
 
-// The text of `swoop accuracy`: quantizes and measures, compiles nothing.
+// What `swoop accuracy` prints: quantizes and measures, compiles nothing.
 Result<std::string> accuracy(const CompileOptions& options);
 
 }  // namespace swoop

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
+#include "cli/cli.h"
 #include "driver/commands.h"
 #include "driver/compile.h"
 #include "driver/flags.h"
@@ -9,28 +12,63 @@ namespace swoop {
 
 namespace {
 
-int run(ModelFlags& flags) {
-  if (Result<void> understood = understand(flags); !understood) return fail(understood.error());
-  const CompileOptions& options = flags.options;
-  const std::string reads[] = {flags.quantize_config};
+// What is made of a finished program: --report, --header, --firmware.
+Result<void> write_beside(const CompileOptions& options, const Summary& summary) {
+  if (!options.report.empty()) TRY(write_file(options.report, to_html(summary)));
+  if (options.header.empty() && options.firmware.empty()) return {};
+  TRY_ASSIGN(std::shared_ptr<const MappedFile> pte, MappedFile::open(summary.output));
+  if (!options.header.empty()) TRY(write_file(options.header, to_header(summary, pte->bytes(), options.header)));
+  if (options.firmware.empty()) return {};
+  TRY(make_directory(options.firmware));
+  for (const auto& [name, text] : to_firmware(summary, pte->bytes()))
+    TRY(write_file(options.firmware + "/" + name, text));
+  return {};
+}
+
+// "out.pte" with a target's name: "out.ethos-u55-128.pte". Of a folder: "out.ethos-u55-128".
+std::string with_target(const std::string& path, const std::string& target) {
+  if (path.empty()) return path;
+  const std::filesystem::path file(path);
+  return (file.parent_path() / (file.stem().string() + "." + target + file.extension().string())).string();
+}
+
+int run_one(const CompileOptions& options, const std::string& quantize_config) {
+  const std::string reads[] = {quantize_config};
   if (Result<void> free = check_output(options.output, reads); !free) return fail(free.error());
-  const std::string others[] = {flags.quantize_config, options.model,  options.samples,
-                                options.test,          options.output, options.npu.config_path};
-  if (Result<void> free = check_output(options.report, others); !free) return fail(free.error());
+  const std::string others[] = {quantize_config, options.model,  options.samples,
+                                options.test,    options.output, options.npu.config_path};
+  for (const std::string& written : {options.report, options.header})
+    if (Result<void> free = check_output(written, others); !free) return fail(free.error());
   Result<CompileResult> result = compile(options);
   if (!result) return fail(result.error());
-  if (!options.report.empty() && result->stopped.empty())
-    if (Result<void> written = write_file(options.report, to_html(result->summary)); !written)
-      return fail(written.error());
+  if (result->stopped.empty())
+    if (Result<void> written = write_beside(options, result->summary); !written) return fail(written.error());
   if (!result->stopped.empty()) {
     fmt::print("{}", result->stopped);
   } else if (options.json) {
     fmt::print("{}", to_json(result->summary));
   } else if (!options.quiet) {
-    fmt::print("{}", to_text(result->summary));
+    fmt::print("{}", painted(to_text(result->summary), stdout));
   }
   if (options.stats) fmt::print(stderr, "{}", result->stats);
   return 0;
+}
+
+// With several targets, each file's name has its target's, and --json prints a line for each. The worst exit code
+// counts.
+int run(ModelFlags& flags) {
+  if (flags.targets.size() < 2) return run_one(flags.options, flags.quantize_config);
+  int worst = 0;
+  for (const std::string& target : flags.targets) {
+    CompileOptions options = flags.options;
+    options.target = target;
+    if (options.output.empty())
+      options.output = std::filesystem::path(options.model).replace_extension(".pte").string();
+    for (std::string* path : {&options.output, &options.report, &options.header, &options.firmware})
+      *path = with_target(*path, target);
+    worst = std::max(worst, run_one(options, flags.quantize_config));
+  }
+  return worst;
 }
 
 // "int8", "uint8,float"; "nhwc", "x=nhwc"
@@ -67,12 +105,15 @@ Command compile_command(CLI::App& app) {
   CompileOptions& o = flags->options;
   CLI::App* command = app.add_subcommand("compile", "Compile a model exported with torch.export.save");
   add_model_flags(*command, *flags);
-  command->add_option("-o,--output", o.output, "the .pte file (default: beside the model)");
+
+  command->option_defaults()->group("The program");
+  command->add_option("-o,--output", o.output, "the .pte file (default: beside the model)")->type_name("FILE");
   command
       ->add_option(
           "--io", *io,
           "float; int8 or uint8: the caller quantizes inputs and dequantizes outputs; two words for inputs and "
           "outputs: int8,float")
+      ->type_name("float|int8|uint8")
       ->capture_default_str();
   command->add_option(
       "--io-layout", *layouts,
@@ -81,29 +122,53 @@ Command compile_command(CLI::App& app) {
   command->add_flag("--segments", o.segments, "put NPU programs after the flatbuffer, each aligned to 128 bytes");
   command->add_flag("--strip", o.strip, "leave out the map of layers that `swoop run --layers` and `--trace` read");
   command
-      ->add_option("--max-sram", o.gates.max_sram, "fail where the NPU takes more bytes of SRAM (256KiB is a number)")
-      ->transform(CLI::AsSizeValue(false));
-  command->add_option("--max-flash", o.gates.max_flash, "fail where the NPU takes more bytes of flash")
-      ->transform(CLI::AsSizeValue(false));
-  command->add_option("--max-cycles", o.gates.max_cycles, "fail where more cycles are estimated");
-  command->add_option("--max-ms", o.gates.max_ms, "fail where one inference is estimated to take more milliseconds");
-  command->add_flag("--one-region", o.gates.one_region, "fail where the NPU's part is not in one piece");
+      ->add_option("--header", o.header,
+                   "write the program as a C header: an aligned array, what to reserve, ports, kernels")
+      ->type_name("FILE");
+  command
+      ->add_option("--firmware", o.firmware,
+                   "write a folder with that header and a C++ example that runs it, on a device or here")
+      ->type_name("DIR");
+
+  command->option_defaults()->group("Limits: fail, and write no file");
+  command->add_option("--max-sram", o.gates.max_sram, "where the NPU takes more bytes of SRAM (256KiB is a number)")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->type_name("SIZE");
+  command->add_option("--max-flash", o.gates.max_flash, "where the NPU takes more bytes of flash")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->type_name("SIZE");
+  command->add_option("--max-cycles", o.gates.max_cycles, "where more cycles are estimated");
+  command->add_option("--max-ms", o.gates.max_ms, "where one inference is estimated to take more milliseconds");
+  command->add_flag("--one-region", o.gates.one_region, "where the NPU's part is not in one piece");
+  command->add_flag("--no-host", o.gates.no_host, "where an operator stays on the host");
   command->add_option("--allow-flat", o.gates.allow_flat,
-                      "parts of outputs that may have one value in the file though they vary in the float model (a "
-                      "pattern with * and ?)");
-  command->add_flag("--no-host", o.gates.no_host, "fail where an operator stays on the host");
-  command->add_option("--test", o.test,
-                      "an .npz with held-out inputs, and `labels` or the outputs to expect (`out0`, ...): accuracy is "
-                      "measured on them");
+                      "not for these parts of outputs, which may have one value in the file though they vary in the "
+                      "float model (a pattern with * and ?)");
+
+  command->option_defaults()->group("Check and report");
+  command
+      ->add_option("--test", o.test,
+                   "an .npz with held-out inputs, and `labels` or the outputs to expect (`out0`, ...): accuracy is "
+                   "measured on them")
+      ->type_name("FILE");
   command->add_flag("--no-verify", *no_verify, "do not run and check the finished file");
-  command->add_option("--report", o.report, "write what is known about the build as one .html file");
-  command->add_option("--dump", o.dump, "folder for the graph after every step, the TOSA files and the layer tables");
+  command->add_option("--report", o.report, "write what is known about the build as one .html file")->type_name("FILE");
+  command->add_flag("--json", o.json, "print the summary as JSON");
+  command->add_flag("-q,--quiet", o.quiet, "print no summary");
+
+  command->option_defaults()->group("To see how it works");
+  command->add_option("--dump", o.dump, "folder for the graph after every step, the TOSA files and the layer tables")
+      ->type_name("DIR");
   command->add_option("--stop-after", o.stop_after,
                       "print the graph after this step and stop: import, clean, types, ..., partition, lower");
   command->add_flag("--stats", o.stats, "print what each step and rule did, on standard error");
-  command->add_flag("--json", o.json, "print the summary as JSON");
-  command->add_flag("-q,--quiet", o.quiet, "print no summary");
+  command->footer(
+      "Examples:\n"
+      "  swoop compile model.pt2 --calibrate samples.npz --target ethos-u55-128 -o model.pte\n"
+      "  swoop compile model.pt2 -c samples.npz --board corstone-300 --test test.npz --report report.html\n"
+      "  swoop compile quantized.pt2 --io int8 --no-host --max-sram 512KiB --firmware firmware");
   return {command, [flags, io, layouts, no_verify] {
+            if (Result<void> understood = understand(*flags); !understood) return fail(understood.error());
             if (Result<void> known = parse_ports(*io, *layouts, flags->options.ports); !known)
               return fail(known.error());
             flags->options.verify = !*no_verify;

@@ -153,9 +153,10 @@ Command diff_command(CLI::App& app) {
   auto flags = std::make_shared<DiffFlags>();
   CLI::App* command = app.add_subcommand(
       "diff", "Show what changed between two .pte files; the exit code is 1 when a threshold is exceeded");
-  command->add_option("a", flags->a, "the .pte file before")->required();
-  command->add_option("b", flags->b, "the .pte file after")->required();
-  command->add_option("-i,--inputs", flags->inputs, "an .npz file: run both on it and compare their outputs");
+  command->add_option("a", flags->a, "the .pte file before")->required()->type_name("FILE");
+  command->add_option("b", flags->b, "the .pte file after")->required()->type_name("FILE");
+  command->add_option("-i,--inputs", flags->inputs, "an .npz file: run both on it and compare their outputs")
+      ->type_name("FILE");
   command->add_option("--max-cycles", flags->max_cycles, "percent by which b's estimated cycles may exceed a's");
   command->add_option("--max-bytes", flags->max_bytes,
                       "percent by which b's file, weights, scratch and planned memory may each exceed a's");

@@ -9,9 +9,12 @@ namespace swoop {
 
 // What CLI11 fills in before it can be understood.
 struct ModelFlags {
+  CLI::App* command = nullptr;  // that has them
   CompileOptions options;
-  std::vector<std::string> shapes;  // of --shape
-  std::string config_path;
+  std::vector<std::string> targets;  // of --target
+  std::string board;
+  std::vector<std::string> shapes;   // of --shape
+  std::vector<std::string> configs;  // of --config: settings (.toml), a vela.ini
   std::string optimise = "Performance";
   std::string precision = "int8";
   std::string method = "mse";
@@ -23,7 +26,7 @@ struct ModelFlags {
 
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
-// Reads the files that flags name and turns words into options.
+// Reads the files that flags name, settings first, and turns words into options. The target is the first of `targets`.
 Result<void> understand(ModelFlags& flags);
 
 }  // namespace swoop

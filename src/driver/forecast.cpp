@@ -7,10 +7,8 @@ namespace swoop {
 
 namespace {
 
-// Of the layer's own signal: what integer forms of functions, norms and softmax may be off by (docs/accuracy.md).
+// Of the layer's own signal: what integer forms of functions, norms and softmax may be off by (docs/decisions.md).
 constexpr double kApproximation = 0.01;
-
-double squared(double x) { return x * x; }
 
 // `tensor` goes back through `moves`, which led here from `shape`. Null: they did not.
 std::optional<Tensor> moved_back(Tensor tensor, const Shape& shape, std::span<const Origin::Move> moves) {
@@ -26,41 +24,20 @@ std::optional<Tensor> moved_back(Tensor tensor, const Shape& shape, std::span<co
     before.push_back(std::move(to));
   }
   if (before.back() != tensor.shape) return std::nullopt;
-  Graph graph;
-  ValueId at = graph.add_input({tensor.dtype, tensor.shape, {}}, "x");
   for (size_t i = moves.size(); i-- > 0;) {
-    Attrs attrs{{Key::Shape, Ints(before[i])}};
-    if (moves[i].op == Op::Transpose) {
-      Ints back(before[i].size());
-      for (size_t axis = 0; axis < back.size(); ++axis)
-        back[static_cast<size_t>(moves[i].to[axis])] = static_cast<int64_t>(axis);
-      attrs = {{Key::Perm, std::move(back)}};
-    }
-    at = graph.add_node(moves[i].op, {at}, {{tensor.dtype, before[i], {}}}, std::move(attrs)).outputs[0];
+    if (moves[i].op == Op::Transpose)
+      tensor = transposed(tensor, inverse(moves[i].to));
+    else
+      tensor.shape = before[i];
   }
-  graph.add_output(at);
-  Result<std::vector<Tensor>> result = execute(graph, {&tensor, 1});
-  if (!result) return std::nullopt;
-  return std::move(result->front());
+  return tensor;
 }
 
-double mean_square_error(const Tensor& a, const Tensor& b) {
-  std::span<const float> x = a.as<float>(), y = b.as<float>();
-  double sum = 0;
-  for (size_t i = 0; i < x.size(); ++i)
-    if (std::isfinite(x[i]) && std::isfinite(y[i]))
-      sum += squared(static_cast<double>(x[i]) - static_cast<double>(y[i]));
-  return x.empty() ? 0 : sum / static_cast<double>(x.size());
+Noise noise_of(const Tensor& reference, const Tensor& actual) {
+  Noise noise;
+  noise.add(reference, actual);
+  return noise;
 }
-
-double mean_square(const Tensor& a) {
-  double sum = 0;
-  for (float x : a.as<float>())
-    if (std::isfinite(x)) sum += squared(static_cast<double>(x));
-  return a.as<float>().empty() ? 0 : sum / static_cast<double>(a.as<float>().size());
-}
-
-double db(double signal, double noise) { return noise > 0 && signal > 0 ? 10 * std::log10(signal / noise) : 0; }
 
 }  // namespace
 
@@ -116,24 +93,24 @@ Result<std::vector<Tensor>> Forecast::run(std::span<const Tensor> sample, bool r
 Result<Forecast::Comparison> Forecast::compare(std::span<const Tensor> sample) {
   Comparison comparison;
   std::map<ValueId, Tensor> rounded;  // what looks wrong: rounding inside the layer may explain it
-  auto allowed = [&](ValueId id, double signal) {
+  auto allowed = [&](ValueId id, const Noise& noise) {
     double step = std::max(typed_.type(id).scale(), taken_.at(id).value->type.scale());
-    return step + kApproximation * std::sqrt(signal);
+    return step * std::sqrt(static_cast<double>(element_count(typed_.type(id).shape))) +
+           kApproximation * std::sqrt(noise.signal);
   };
   TRY_ASSIGN(comparison.outputs, run(sample, true, [&](ValueId id, const Tensor& computed, const Tensor& file) {
                ++comparison.layers;
-               if (std::sqrt(mean_square_error(computed, file)) > allowed(id, mean_square(computed)))
-                 rounded.emplace(id, computed);
+               Noise noise = noise_of(computed, file);
+               if (std::sqrt(noise.error) > allowed(id, noise)) rounded.emplace(id, computed);
              }));
   if (!rounded.empty())
     TRY(run(sample, false, [&](ValueId id, const Tensor& exact, const Tensor& file) {
       auto suspect = rounded.find(id);
       if (suspect == rounded.end()) return;
-      double signal = mean_square(exact);
-      double of_file = mean_square_error(exact, file);
-      double of_types = mean_square_error(exact, suspect->second);
-      if (std::sqrt(of_file) <= 2 * std::sqrt(of_types) + allowed(id, signal)) return;
-      comparison.faults.push_back({id, db(signal, of_types), db(signal, of_file)});
+      Noise of_file = noise_of(exact, file);
+      Noise of_types = noise_of(exact, suspect->second);
+      if (std::sqrt(of_file.error) > 2 * std::sqrt(of_types.error) + allowed(id, of_file))
+        comparison.faults.push_back({id, of_types, of_file});
     }));
   taken_.clear();
   return comparison;

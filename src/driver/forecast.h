@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "accuracy/accuracy.h"
 #include "ops/ops.h"
 #include "support/result.h"
 #include "tosa/tosa.h"
@@ -20,9 +21,9 @@ class Forecast {
  public:
   // A layer whose own error in the file is beyond what its type and its operator's approximation allow.
   struct Fault {
-    ValueId value;       // of the typed graph
-    double forecast_db;  // signal over noise that rounding alone leaves
-    double file_db;      // of the file's value; both against the layer without rounding
+    ValueId value;   // of the typed graph
+    Noise of_types;  // that rounding alone leaves
+    Noise of_file;   // of the file's value; both against the layer without rounding
   };
   struct Comparison {
     size_t layers = 0;            // whose value the file has

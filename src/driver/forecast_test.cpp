@@ -2,17 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "support/check.h"
+#include "driver/graphs_for_tests.h"
 
 namespace swoop {
 namespace {
-
-Graph marked(std::string_view text) {
-  Result<Graph> graph = parse(text);
-  CHECK(graph, "{}", graph.error().message);
-  graph->mark_origins();
-  return std::move(*graph);
-}
 
 constexpr std::string_view kTyped = R"text(graph "net" (%x: i8[2,3] q(0.5, 0) as "x")
   %t = unary %x fn="tanh" : i8[2,3] q(0.01, 0) name "t"
@@ -22,7 +15,7 @@ constexpr std::string_view kTyped = R"text(graph "net" (%x: i8[2,3] q(0.5, 0) as
 
 // The same after a rewrite that turned the layer round: t[i][j] stands at [j][i].
 Graph turned() {
-  Graph region = marked(R"text(graph "region" (%x: i8[3,2] q(0.5, 0) as "x")
+  Graph region = parsed(R"text(graph "region" (%x: i8[3,2] q(0.5, 0) as "x")
   %t = unary %x fn="tanh" : i8[3,2] q(0.01, 0) name "t"
   return %t
 )text");
@@ -39,7 +32,7 @@ Tensor input() {
 
 // What the forecast finds when the file's layer t has these codes.
 Forecast::Comparison compare(const std::vector<int>& codes) {
-  Graph typed = marked(kTyped), region = turned();
+  Graph typed = parsed(kTyped), region = turned();
   Forecast forecast(typed, nullptr);
   tosa::Body body;
   body.tensors.push_back({.name = "t", .dtype = tosa::DType::I8, .shape = {3, 2}, .is_const = false, .data = {}});
@@ -63,8 +56,8 @@ TEST(Forecast, accepts_what_the_types_allow) {
 TEST(Forecast, names_a_layer_that_is_wrong) {
   Forecast::Comparison wrong = compare({-96, 0, -76, 46, -46, 31});
   ASSERT_EQ(wrong.faults.size(), 1u);
-  EXPECT_LT(wrong.faults[0].file_db, 12);
-  EXPECT_GT(wrong.faults[0].forecast_db, 40);
+  EXPECT_LT(wrong.faults[0].of_file.db(), 12);
+  EXPECT_GT(wrong.faults[0].of_types.db(), 40);
   EXPECT_EQ(compare({-96, -76, -46, 0, 46, 91}).faults.size(), 1u) << "not turned round";
 }
 

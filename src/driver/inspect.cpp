@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "driver/commands.h"
+#include "driver/json.h"
 #include "emit/emit.h"
 #include "import/import.h"
 #include "stream/stream.h"
@@ -61,7 +62,7 @@ std::string program_text(const ProgramInfo& info) {
   return text;
 }
 
-Result<std::string> inspect(const std::string& path, bool data) {
+Result<std::string> inspect(const std::string& path, bool data, bool json) {
   TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
   Bytes bytes = file->bytes();
   auto has = [&](size_t at, std::string_view magic) {
@@ -70,15 +71,15 @@ Result<std::string> inspect(const std::string& path, bool data) {
   if (has(0, "PK")) {
     Result<Graph> graph = import_pt2(file);
     if (!graph) return error("{}: {}", path, graph.error().message);
-    return print(*graph, {data, true});
+    return json ? to_json(path, *graph) : print(*graph, {data, true});
   }
   if (has(4, "ET12")) {
     TRY_ASSIGN(ProgramInfo info, read_pte(bytes));
-    return program_text(info);
+    return json ? to_json(path, info) : program_text(info);
   }
   if (has(4, "TOSA")) {
     TRY_ASSIGN(tosa::Program program, tosa::read(bytes));
-    return tosa::text(program);
+    return json ? to_json(path, program) : tosa::text(program);
   }
   return error("{}: neither a .pt2 (zip), nor a .pte (ET12), nor a .tosa file", path);
 }
@@ -89,14 +90,16 @@ Command inspect_command(CLI::App& app) {
   struct Flags {
     std::string path;
     bool data = false;
+    bool json = false;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("inspect", "Show what is in a .pt2, .pte or .tosa file");
-  command->add_option("file", flags->path, "the file")->required();
+  command->add_option("file", flags->path, "the file")->required()->type_name("FILE");
   command->add_flag("--data", flags->data,
                     "for a .pt2: print the constants' bytes too, so that the text can be compiled");
+  command->add_flag("--json", flags->json, "print JSON");
   return {command, [flags] {
-            Result<std::string> text = inspect(flags->path, flags->data);
+            Result<std::string> text = inspect(flags->path, flags->data, flags->json);
             if (!text) return fail(text.error());
             fmt::print("{}", *text);
             return 0;

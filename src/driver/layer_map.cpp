@@ -50,7 +50,7 @@ class LayerMapper {
     const Value& value = graph.value(output);
     MappedLayer layer;
     layer.name = node.name;
-    layer.op = node.op == Op::Unary ? node.text(Key::Fn) : std::string(name_of(node.op));
+    layer.op = called(node);
     if (const Loc* loc = graph.loc(node.loc)) layer.source = to_text(*loc);
     layer.dtype = name_of(value.type.dtype);
     layer.shape = value.type.shape;

@@ -29,23 +29,18 @@ double element(const Tensor& tensor, size_t i) {
 // The model's value in the layer's order of elements; nullopt: it does not fit.
 std::optional<Tensor> moved(const Tensor& value, const MappedLayer& layer) {
   if (element_count(value.shape) != element_count(layer.shape)) return std::nullopt;
-  Graph graph;
-  ValueId at = graph.add_input({value.dtype, value.shape, {}}, "x");
+  Tensor at = value;
   for (const MappedLayer::Move& move : layer.moves) {
-    const Shape& from = graph.type(at).shape;
-    Shape to = move.to;
-    if (move.transpose) {
-      if (move.to.size() != from.size()) return std::nullopt;
-      for (size_t i = 0; i < to.size(); ++i) to[i] = from[static_cast<size_t>(move.to[i])];
+    if (!move.transpose) {
+      if (element_count(move.to) != element_count(at.shape)) return std::nullopt;
+      at.shape = move.to;
+    } else {
+      if (move.to.size() != at.shape.size()) return std::nullopt;
+      at = transposed(at, move.to);
     }
-    Attrs attrs{{move.transpose ? Key::Perm : Key::Shape, Ints(move.to)}};
-    at = graph.add_node(move.transpose ? Op::Transpose : Op::Reshape, {at}, {{value.dtype, to, {}}}, attrs).outputs[0];
   }
-  if (graph.type(at).shape != layer.shape) return std::nullopt;
-  graph.add_output(at);
-  Result<std::vector<Tensor>> result = execute(graph, {&value, 1});
-  if (!result) return std::nullopt;
-  return std::move(result->front());
+  if (at.shape != layer.shape) return std::nullopt;
+  return at;
 }
 
 std::string db_text(const Noise& noise) { return noise.error == 0 ? "exact" : fmt::format("{:.1f}", noise.db()); }
@@ -88,7 +83,7 @@ Result<void> LayerReport::after_run(int64_t run, std::span<const RunTensor> outp
     for (const Row& row : rows_)
       if (!layer_of(row).value.empty()) values_[layer_of(row).value];
     std::vector<Tensor> inputs = samples_.inputs[sample];
-    if (!previous_.empty()) carry_state(*model_, previous_, inputs);
+    carry_state(*model_, previous_, inputs);
     auto keep = [&](const Graph& graph, ValueId id, const Tensor& tensor) {
       const std::optional<Origin>& origin = graph.value(id).origin;
       if (auto wanted = origin ? values_.find(origin->name) : values_.end(); wanted != values_.end())

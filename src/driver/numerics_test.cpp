@@ -398,7 +398,7 @@ TEST(Numerics, norms_of_16_bits_with_any_deviation) {
     }
 }
 
-// -- no sum and no rescale leaves its type, whatever the input
+// -- no sum and no rescale leaves its type, whatever the input: lower() refuses what might, and these graphs it takes
 
 TEST(Numerics, extreme_codes_of_every_input) {
   std::vector<std::string> graphs;
@@ -430,6 +430,17 @@ TEST(Numerics, extreme_codes_of_every_input) {
   graphs.push_back(
       "(%x : i8[1,600,2,2] q(0.05, 0))\n%w = const i8[3,600,1,1] q(0.01, 0) = fill 127\n%y = conv %x, %w, _ "
       "stride=[1,1] padding=[0,0,0,0] dilation=[1,1] groups=1 : i8[1,3,2,2] q(1e-9, 0)");
+  graphs.push_back(
+      "(%x : i16[1,600,2,2] q(0.05, 0))\n%w = const i8[3,600,1,1] q(0.01, 0) = fill 127\n%y = conv %x, %w, _ "
+      "stride=[1,1] padding=[0,0,0,0] dilation=[1,1] groups=1 : i16[1,3,2,2] q(0.02, 0)");
+  graphs.push_back(
+      "(%a : i8[1,9,700] q(0.05, -128), %b : i8[1,700,5] q(0.05, 127))\n%y = matmul %a, %b : i8[1,9,5] q(1e-9, 0)");
+  for (const char* norm : {"layer_norm %x, _, _", "rms_norm %x, _"})  // epsilon is larger than any square
+    for (const char* t : {"i8", "i16"})
+      graphs.push_back(
+          fmt::format("(%x : {0}[2,6] q(1e-9, 0))\n%y = {1} axis=1 eps=1e-5 inner=d[0, 1e-14] : {0}[2,6] "
+                      "q(1e-6, 0)",
+                      t, norm));
   std::vector<Codes> extremes = {
       [](const Type& type, size_t, int64_t) { return type.quant->qmin; },
       [](const Type& type, size_t, int64_t) { return type.quant->qmax; },

@@ -1,185 +1,21 @@
-// swoop ops: what is supported, printed from the tables that decide it: PyTorch's operators (import), core operators
-// and their ways to the NPU (target, legalize), the NPUs' limits (target) and the rewrite rules. docs/SUPPORT.md is its
-// --markdown.
+// swoop ops prints all tables of what is supported (--markdown is docs/SUPPORT.md), swoop explain a word's rows of
+// them.
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <map>
-#include <optional>
-#include <set>
+#include <nlohmann/json.hpp>
 
 #include "driver/commands.h"
-#include "driver/pipeline.h"
-#include "import/import.h"
-#include "legalize/legalize.h"
-#include "limits/limits.h"
-#include "ops/ops.h"
+#include "driver/ops_tables.h"
+#include "support/json.h"
+#include "support/nearest.h"
 
 namespace swoop {
 
 namespace {
 
-struct Table {
-  std::string title;
-  std::string text;  // a sentence below the title
-  std::vector<std::string> head;
-  std::vector<std::vector<std::string>> rows;
-};
-
-std::string range_words(Range range) {
-  bool low = std::isfinite(range.min), high = std::isfinite(range.max);
-  if (low && high) return fmt::format("{:.6g} to {:.6g}", range.min, range.max);
-  if (low) return fmt::format("at least {:.6g}", range.min);
-  return high ? fmt::format("at most {:.6g}", range.max) : "all reals";
-}
-
-// How quantization finds the range of an operator's results.
-std::string range_text(Op op) {
-  switch (info(op).policy) {
-    case Policy::SameAsInput: return "its operand's";
-    case Policy::Joins: return "measured; its operands may take it";
-    case Policy::OwnRange:
-      if (op == Op::Unary) return "measured, within its function's";
-      if (op == Op::Clamp) return "measured, within its bounds";
-      return info(op).bounds == kAllReals ? "measured" : fmt::format("measured, {}", range_words(info(op).bounds));
-    case Policy::ReadsCodes: return "none: reads codes";
-    case Policy::KeepFloat: return op == Op::Quantize ? "given by its type" : "none";
-  }
-  return "";
-}
-
-// "U55" of Ethos-U55.
-std::string short_name(NpuFamily family) {
-  return std::string(facts_of(family).name.substr(std::string_view("Ethos-").size()));
-}
-
-std::vector<NpuFamily> asked_families(const std::optional<NpuTarget>& target) {
-  return target ? std::vector{target->family} : npu_families();
-}
-
-// A rule that has operators with an NPU form among its roots adapts a form; one that has none makes operators that have
-// one.
-bool is_rewritten(Op op, NpuFamily family) {
-  std::span<const Rule> rules = expand_rules();
-  return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
-    return std::find(rule.roots.begin(), rule.roots.end(), op) != rule.roots.end() &&
-           std::none_of(rule.roots.begin(), rule.roots.end(), [&](Op root) { return has_npu_form(root, family); });
-  });
-}
-
-// Where an operator on quantized values goes: to the NPU as it is, to the NPU after a rewrite, or to a kernel of the
-// host.
-std::string way_of(Op op, NpuFamily family) {
-  if (op == Op::Quantize || op == Op::Dequantize) return "border";
-  if (has_npu_form(op, family)) return "NPU";
-  return is_rewritten(op, family) ? "rewritten" : "host";
-}
-
-Table core_table(const std::optional<NpuTarget>& target) {
-  Table table{"Core operators",
-              "PyTorch's operators are mapped to these.\n\n"
-              "- `NPU`: runs on the NPU, within the limits below.\n"
-              "- `rewritten`: a rule below makes operators of it that run on the NPU.\n"
-              "- `border`: converts between floats and codes, where the NPU and the host meet.\n"
-              "- `host`: a kernel of the stock runtime.\n\n"
-              "The range of a bilinear resize is measured.",
-              {"operator", "range of the result"},
-              {}};
-  std::vector<NpuFamily> families = asked_families(target);
-  for (NpuFamily family : families) table.head.push_back(short_name(family));
-  for (int i = 0; i < kOpCount; ++i) {
-    auto op = static_cast<Op>(i);
-    std::vector<std::string> row = {std::string(name_of(op)), range_text(op)};
-    for (NpuFamily family : families) row.push_back(way_of(op, family));
-    table.rows.push_back(std::move(row));
-  }
-  return table;
-}
-
-// The same for all parameters, or the word that it is not.
-std::string function_range(const UnaryFunction& function) {
-  constexpr std::pair<double, double> kParameters[] = {{0.25, 4}, {-0.25, -4}, {3, 1}, {-3, -1}};
-  Range first = function.range(kParameters[0].first, kParameters[0].second);
-  for (auto [alpha, beta] : kParameters)
-    if (function.range(alpha, beta) != first) return "by its parameters";
-  return range_words(first);
-}
-
-std::string integers_give(const UnaryFunction& function) {
-  if (!function.keeps_integers) return "floats";
-  return function.keeps_integers(0.5) ? "integers" : "integers, if its parameter is one";
-}
-
-Table function_table() {
-  Table table{"Functions of one value",
-              "What `unary` computes: on the NPU a look-up table. A measured range is cut to the function's own.",
-              {"function", "range of the result", "integers give"},
-              {}};
-  for (const UnaryFunction& function : unary_functions())
-    table.rows.push_back({std::string(function.name), function_range(function), integers_give(function)});
-  return table;
-}
-
-Table constraint_table(const std::optional<NpuTarget>& target) {
-  Table table{"Limits",
-              "A node that exceeds a limit stays on the host. The summary then shows the label and the value.",
-              {"label", "NPUs", "operators", "limit"},
-              {}};
-  for (const Constraint& constraint : constraints()) {
-    const std::vector<NpuFamily>& families = constraint.families;
-    if (target && std::find(families.begin(), families.end(), target->family) == families.end()) continue;
-    std::vector<std::string> names;
-    for (NpuFamily family : families) names.push_back(short_name(family));
-    std::string cores = families == npu_families() ? "all" : fmt::format("{}", fmt::join(names, ", "));
-    table.rows.push_back({std::string(constraint.label), cores, std::string(constraint.ops), constraint.limit});
-  }
-  return table;
-}
-
-Table aten_table() {
-  Table table{"PyTorch operators",
-              "The known overloads. In-place (`add_`) and `_copy` forms are included.\n\n"
-              "- `core`: becomes core operators.\n"
-              "- `host`: stays one kernel of the stock runtime.\n\n"
-              "An operator that is not listed also stays on the host, if the runtime has a kernel for it.",
-              {"operator", "overloads", "becomes"},
-              {}};
-  std::map<std::pair<std::string, bool>, std::vector<std::string>>
-      overloads;  // by operator and whether it stays opaque
-  for (const AtenOperator& op : aten_operators()) {
-    size_t dot = op.name.rfind('.');
-    overloads[{std::string(op.name.substr(0, dot)), op.opaque}].push_back(std::string(op.name.substr(dot + 1)));
-  }
-  for (auto& [key, names] : overloads) {
-    std::sort(names.begin(), names.end());
-    table.rows.push_back({key.first, fmt::format("{}", fmt::join(names, ", ")), key.second ? "host" : "core"});
-  }
-  return table;
-}
-
-Table rule_table() {
-  Table table{"Rewrite rules",
-              "Each rule is listed under the first step that runs it. A rule sees only nodes of its root operators.\n"
-              "A step whose roots are absent is skipped.",
-              {"step", "rule", "roots"},
-              {}};
-  std::set<std::string_view> seen;
-  for (const Step& step : pipeline_steps()) {
-    for (const Rule& rule : step.rules) {
-      if (!seen.insert(rule.name).second) continue;
-      std::vector<std::string_view> roots;
-      for (Op op : rule.roots) roots.push_back(name_of(op));
-      std::string text =
-          roots.size() > 12 ? fmt::format("{} operators", roots.size()) : fmt::format("{}", fmt::join(roots, ", "));
-      table.rows.push_back({std::string(step.name), std::string(rule.name), std::move(text)});
-    }
-  }
-  return table;
-}
-
-std::string markdown(const Table& table) {
+std::string markdown(const SupportTable& table) {
   std::string text =
       fmt::format("\n## {}\n\n{}\n\n| {} |\n|{}\n", table.title, table.text, fmt::join(table.head, " | "),
                   fmt::join(std::vector<std::string>(table.head.size(), "---|"), ""));
@@ -187,7 +23,7 @@ std::string markdown(const Table& table) {
   return text;
 }
 
-std::string plain(const Table& table) {
+std::string plain(const SupportTable& table) {
   std::vector<size_t> widths(table.head.size());
   for (size_t i = 0; i < widths.size(); ++i) {
     widths[i] = table.head[i].size();
@@ -204,40 +40,106 @@ std::string plain(const Table& table) {
   return text + "\n";
 }
 
-Result<std::string> operators(const std::string& name, bool as_markdown) {
-  std::optional<NpuTarget> target;
-  if (!name.empty()) {
-    TRY_ASSIGN(target, parse_target(name));
+Json rows_json(const SupportTable& table) {
+  Json rows = Json::array();
+  for (const std::vector<std::string>& row : table.rows) {
+    Json& one = rows.emplace_back(Json::object());
+    for (size_t i = 0; i < row.size(); ++i) one[table.head[i]] = row[i];
   }
+  return rows;
+}
+
+std::string json(const std::vector<SupportTable>& tables) {
+  Json result = {{"schema", 1}, {"tables", Json::array()}};
+  for (const SupportTable& table : tables)
+    result["tables"].push_back({{"title", table.title}, {"text", table.text}, {"rows", rows_json(table)}});
+  return to_line(result);
+}
+
+struct OpsFlags {
+  std::string word;  // of explain
+  std::string target;
+  bool markdown = false;
+  bool json = false;
+};
+
+Result<std::string> operators(const OpsFlags& flags) {
+  std::optional<NpuTarget> target;
+  if (!flags.target.empty()) {
+    TRY_ASSIGN(target, parse_target(flags.target));
+  }
+  const std::vector<SupportTable> tables = support_tables(target);
+  if (flags.json) return json(tables);
   std::string text;
-  if (as_markdown)
+  if (flags.markdown)
     text =
         "# What swoop supports\n\n`swoop ops --markdown` prints this page from the tables that the compiler uses. "
         "`make docs` "
         "renews it.\n";
-  for (const Table& table :
-       {core_table(target), function_table(), constraint_table(target), aten_table(), rule_table()})
-    text += as_markdown ? markdown(table) : plain(table);
+  for (const SupportTable& table : tables) text += flags.markdown ? markdown(table) : plain(table);
   return text;
+}
+
+// A table's column that names its rows: of rules the second, after their step.
+size_t name_column(const SupportTable& table) { return table.head.front() == "step" ? 1 : 0; }
+
+// "aten.add" is asked for as "add" too.
+bool names(const std::string& cell, std::string_view word) {
+  return cell == word ||
+         (cell.ends_with(word) && cell.size() > word.size() && cell[cell.size() - word.size() - 1] == '.');
+}
+
+Result<std::string> explain(const OpsFlags& flags) {
+  std::vector<SupportTable> found = support_tables(std::nullopt);
+  std::vector<std::string> known;
+  for (SupportTable& table : found) {
+    const size_t column = name_column(table);
+    for (const std::vector<std::string>& row : table.rows) known.push_back(row[column]);
+    std::erase_if(table.rows, [&](const std::vector<std::string>& row) { return !names(row[column], flags.word); });
+  }
+  std::erase_if(found, [](const SupportTable& table) { return table.rows.empty(); });
+  if (found.empty())
+    return error("'{}' is no operator, function, limit or rule{}", flags.word, did_you_mean(flags.word, known));
+  if (flags.json) return json(found);
+  std::string text;
+  for (const SupportTable& table : found) {
+    text += fmt::format("{}\n{}\n", table.title, table.text);
+    for (const std::vector<std::string>& row : table.rows) {
+      text += "\n";
+      for (size_t i = 0; i < row.size(); ++i) text += fmt::format("  {:<20} {}\n", table.head[i], row[i]);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::function<int()> print_of(Result<std::string> (*make)(const OpsFlags&), const std::shared_ptr<OpsFlags>& flags) {
+  return [make, flags] {
+    Result<std::string> text = make(*flags);
+    if (!text) return fail(text.error());
+    fmt::print("{}", *text);
+    return 0;
+  };
 }
 
 }  // namespace
 
 Command ops_command(CLI::App& app) {
-  struct Flags {
-    std::string target;
-    bool markdown = false;
-  };
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<OpsFlags>();
   CLI::App* command = app.add_subcommand("ops", "List the supported operators and the NPUs' limits");
-  command->add_option("-t,--target", flags->target, "one NPU (default: U55, U65 and U85 side by side)");
+  command->add_option("-t,--target", flags->target, "one NPU (default: U55, U65 and U85 side by side)")
+      ->type_name("NPU");
   command->add_flag("--markdown", flags->markdown, "print docs/SUPPORT.md");
-  return {command, [flags] {
-            Result<std::string> text = operators(flags->target, flags->markdown);
-            if (!text) return fail(text.error());
-            fmt::print("{}", *text);
-            return 0;
-          }};
+  command->add_flag("--json", flags->json, "print JSON");
+  return {command, print_of(operators, flags)};
+}
+
+Command explain_command(CLI::App& app) {
+  auto flags = std::make_shared<OpsFlags>();
+  CLI::App* command = app.add_subcommand("explain", "Explain a limit (u55.c3), a rule, an operator or a function");
+  command->add_option("word", flags->word, "as a summary or a report shows it")->required();
+  command->add_flag("--json", flags->json, "print JSON");
+  return {command, print_of(explain, flags)};
 }
 
 }  // namespace swoop

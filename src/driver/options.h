@@ -27,8 +27,10 @@ struct Gates {
 struct CompileOptions {
   std::string model;   // .pt2, or the text of a graph (.ir)
   OpenSizes sizes;     // --batch, --shape
-  std::string output;  // .pte; empty: beside the model
+  std::string output;  // .pte or .tosa; empty: beside the model
   std::string target = "ethos-u55-128";
+  bool tosa = false;  // --target tosa: the TOSA of the NPU's part is written, and not the .pte it was checked in
+  std::string board;  // --board; empty: none
   NpuOptions npu;
   std::string samples;  // --calibrate
   SampleOptions sample_options;
@@ -40,6 +42,8 @@ struct CompileOptions {
   bool verify = true;
   Gates gates;
   std::string report;      // .html; empty: none
+  std::string header;      // .h; empty: none
+  std::string firmware;    // folder; empty: none
   std::string dump;        // folder
   std::string stop_after;  // name of a step or stage
   bool stats = false;

@@ -65,6 +65,12 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   return {};
 }
 
+Result<void> fix_types(Graph& graph, Pipeline& pipeline) {
+  TRY(choose_types(graph, pipeline));
+  pipeline.typed = clone(graph);
+  return {};
+}
+
 // Names of --io-layout that are no input or output with channels.
 Result<void> check_layouts(const Graph& graph, const PortOptions& ports) {
   std::vector<std::string> known;
@@ -86,7 +92,6 @@ Result<void> check_layouts(const Graph& graph, const PortOptions& ports) {
 
 Result<void> set_ports(Graph& graph, Pipeline& pipeline) {
   TRY(check_layouts(graph, pipeline.options.ports));
-  pipeline.typed = clone(graph);
   choose_ports(graph, pipeline.options.ports);
   return {};
 }
@@ -107,10 +112,11 @@ std::span<const Step> pipeline_steps() {
       {"carry", "clean", Repeat::Fixpoint, tables({carry_rules(), qdq_rules(), fold_rules(), movement_rules()}),
        nullptr},
       // After types: what came quantized has its types, and a model that is quantized throughout stays as it came.
-      {"prepare", "clean", Repeat::Fixpoint, tables({recognise_rules(), fold_rules(), prepare_rules(), mask_rules()}),
-       nullptr, will_quantize},
+      {"prepare", "clean", Repeat::Fixpoint,
+       tables({recognise_rules(), fold_rules(), prepare_rules(), computed_rules(), mask_rules()}), nullptr,
+       will_quantize},
       // After prepare: ranges are those of the folded weights.
-      {"quantize", "quantize", Repeat::Once, {}, choose_types},
+      {"quantize", "quantize", Repeat::Once, {}, fix_types},
       // Before anything moves across the border.
       {"ports", "legalize", Repeat::Once, {}, set_ports},
       {"expand", "legalize", Repeat::Fixpoint, tables({expand_rules(), movement_rules(), constant_rules()}), nullptr},

@@ -6,18 +6,11 @@
 #include "accuracy/accuracy.h"
 #include "driver/compile.h"
 #include "driver/cost.h"
-#include "support/check.h"
+#include "driver/graphs_for_tests.h"
 #include "support/file.h"
 
 namespace swoop {
 namespace {
-
-Graph parsed(std::string_view text) {
-  Result<Graph> graph = parse(text);
-  CHECK(graph, "{}", graph.error().message);
-  graph->mark_origins();
-  return std::move(*graph);
-}
 
 const StepStats& stats_of(const Pipeline& pipeline, std::string_view step) {
   for (const StepStats& stats : pipeline.stats)

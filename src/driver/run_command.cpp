@@ -122,20 +122,26 @@ Result<void> run(const RunFlags& flags) {
 Command run_command(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = app.add_subcommand("run", "Run a .pte on this machine, NPU included, bit for bit");
-  command->add_option("program", flags->program, "the .pte file, from swoop or from ExecuTorch")->required();
+  command->add_option("program", flags->program, "the .pte file, from swoop or from ExecuTorch")
+      ->required()
+      ->type_name("FILE");
   command
       ->add_option("-i,--inputs", flags->inputs,
                    "an .npz with one array per input; an extra first axis holds several samples")
-      ->required();
-  command->add_option("-o,--output", flags->output, "the .npz for the outputs (out0, out1, ...)");
-  command->add_option(
-      "--dump", flags->dump,
-      "folder for the inputs and outputs of each NPU region in the last run (region0_in0.npy, ...), and "
-      "with --layers each layer's output");
+      ->required()
+      ->type_name("FILE");
+  command->add_option("-o,--output", flags->output, "the .npz for the outputs (out0, out1, ...)")->type_name("FILE");
+  command
+      ->add_option("--dump", flags->dump,
+                   "folder for the inputs and outputs of each NPU region in the last run (region0_in0.npy, ...), and "
+                   "with --layers each layer's output")
+      ->type_name("DIR");
   command->add_flag("--trace", flags->trace, "print every NPU command, and each operation with its layer");
   command->add_flag("--layers", flags->layers, "show the output of every layer");
-  command->add_option("--model", flags->model,
-                      "with --layers: the .pt2 that the program was compiled from, to compare each layer with");
+  command
+      ->add_option("--model", flags->model,
+                   "with --layers: the .pt2 that the program was compiled from, to compare each layer with")
+      ->type_name("FILE");
   command->add_option("--threads", flags->threads, "number of threads; 0: one per core")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

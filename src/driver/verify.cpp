@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "accuracy/accuracy.h"
+#include "driver/bundle.h"
 #include "driver/forecast.h"
 #include "run/runtime.h"
 #include "support/check.h"
@@ -24,7 +25,12 @@ tosa::TensorData operand_of(const tosa::Tensor& tensor, const Buffer& data) {
 
 class FileChecker {
  public:
-  explicit FileChecker(const FileCheck& check) : check_(check) {}
+  explicit FileChecker(const FileCheck& check)
+      : check_(check), forecast_(*check.pipeline->typed, check.pipeline->opaque.get()) {
+    for (size_t i = 0; i < check.source->outputs().size(); ++i)
+      if (check.source->output_port(i).role == Port::Role::User)
+        output_types_.push_back(check.source->type(check.source->outputs()[i]));
+  }
 
   Result<FileVerdict> run() {
     RuntimeOptions options;
@@ -35,7 +41,6 @@ class FileChecker {
     if (pipeline.reference) {
       TRY_ASSIGN(groups_, OutputGroups::of(*pipeline.reference));
     }
-    forecast_.emplace(*pipeline.typed, pipeline.opaque.get());
     Samples made_up;
     if (!pipeline.samples) {
       TRY_ASSIGN(made_up, load_samples("random:0", *pipeline.typed));
@@ -150,9 +155,9 @@ class FileChecker {
       // What a loop calls again has another value each time: the forecast has one.
       const bool once = calls[region] == 1;
       if (fault_) return {};
-      TRY(check_region(traffic, forecast_ && once ? forecast_->observer(*check_.graphs[region]) : tosa::Observer()));
+      TRY(check_region(traffic, once ? forecast_.observer(*check_.graphs[region]) : tosa::Observer()));
     }
-    if (forecast_ && !fault_) TRY(check_forecast(sample));
+    if (!fault_) TRY(check_forecast(sample));
     return {};
   }
 
@@ -160,8 +165,8 @@ class FileChecker {
   Result<void> check_forecast(const Sample& sample) {
     const Graph& typed = *check_.pipeline->typed;
     Sample inputs = sample;
-    if (!forecast_state_.empty()) carry_state(typed, forecast_state_, inputs);
-    TRY_ASSIGN(Forecast::Comparison comparison, forecast_->compare(inputs));
+    carry_state(typed, forecast_state_, inputs);
+    TRY_ASSIGN(Forecast::Comparison comparison, forecast_.compare(inputs));
     forecast_state_ = std::move(comparison.outputs);
     layers_ = comparison.layers;
     if (comparison.faults.empty()) return {};
@@ -170,9 +175,10 @@ class FileChecker {
     const Loc* loc = typed.loc(node.loc);
     TRY(keep_bundle());
     return defect(
-        "{}{} computes other numbers than its type allows: {:.1f} dB by itself, where rounding leaves {:.1f} dB ({} "
+        "{}{} computes other numbers than its type allows: {:.1f} dB by itself, where rounding leaves {} ({} "
         "such layer{}); what reproduces it is kept in {}",
-        node.name, loc ? fmt::format(" ({})", to_text(*loc)) : "", fault.file_db, fault.forecast_db,
+        node.name, loc ? fmt::format(" ({})", to_text(*loc)) : "", fault.of_file.db(),
+        fault.of_types.error == 0 ? "it exact" : fmt::format("{:.1f} dB", fault.of_types.db()),
         comparison.faults.size(), comparison.faults.size() == 1 ? "" : "s", check_.bundle);
   }
 
@@ -198,7 +204,7 @@ class FileChecker {
 
   // An output of the program as the model has it.
   Tensor model_output(const RunTensor& output, size_t user) const {
-    Tensor tensor = dequantize(output.data, output_types()[user]);
+    Tensor tensor = dequantize(output.data, output_types_[user]);
     const size_t rank = tensor.shape.size();
     const bool turned = check_.pipeline->options.ports.is_channels_last(fmt::format("out{}", user), rank);
     return turned ? transposed(tensor, to_channels_first(rank)) : tensor;
@@ -234,32 +240,27 @@ class FileChecker {
   }
 
   Result<void> keep_bundle() {
+    remove_bundle(check_.bundle);
     TRY(make_directory(check_.bundle));
     return write_file(check_.bundle + "/program.pte", check_.pte);
-  }
-
-  std::vector<Type> output_types() const {
-    std::vector<Type> types;
-    for (size_t i = 0; i < check_.source->outputs().size(); ++i)
-      if (check_.source->output_port(i).role == Port::Role::User)
-        types.push_back(check_.source->type(check_.source->outputs()[i]));
-    return types;
   }
 
   // The program's outputs against what is expected, and where nothing is given, against the float model's.
   Result<void> compare_with_float(const Sample& sample, const std::vector<RunTensor>& outputs,
                                   std::vector<std::optional<Tensor>> expected) {
+    std::vector<Tensor> actual;
+    for (size_t i = 0; i < outputs.size(); ++i) actual.push_back(model_output(outputs[i], i));
     expected.resize(outputs.size());
     first_float_.reset();
     if (check_.pipeline->reference) {
       const Graph& reference = *check_.pipeline->reference;
       Sample inputs = sample;
-      if (!float_state_.empty()) carry_state(reference, float_state_, inputs);
+      carry_state(reference, float_state_, inputs);
       TRY_ASSIGN(float_state_, execute(reference, inputs, {check_.pipeline->opaque.get()}));
       for (size_t i = 0, next = 0; i < float_state_.size() && next < outputs.size(); ++i) {
         if (reference.output_port(i).role != Port::Role::User) continue;
         if (next == 0) first_float_ = float_state_[i];
-        groups_->add(i, float_state_[i], model_output(outputs[next], next));
+        groups_->add(i, float_state_[i], actual[next]);
         if (!expected[next]) expected[next] = float_state_[i];
         ++next;
       }
@@ -267,7 +268,7 @@ class FileChecker {
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!expected[i]) continue;
       outputs_.resize(outputs.size());
-      compare(*expected[i], model_output(outputs[i], i), outputs_[i]);
+      compare(*expected[i], actual[i], outputs_[i]);
     }
     return {};
   }
@@ -305,7 +306,8 @@ class FileChecker {
 
   const FileCheck& check_;
   std::unique_ptr<ProgramRunner> runner_;
-  std::optional<Forecast> forecast_;
+  std::vector<Type> output_types_;  // of the program
+  Forecast forecast_;
   std::vector<Tensor> forecast_state_;  // what the last run gave; its state goes into the next
   std::vector<Tensor> float_state_;     // the same, of the float model
   std::optional<Tensor> first_float_;   // output 0 of the float model's last run

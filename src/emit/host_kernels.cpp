@@ -8,11 +8,8 @@ namespace swoop::emit {
 Error no_kernel(const Graph& graph, const Node& node, std::string_view why) {
   const Loc* loc = graph.loc(node.loc);
   std::string where = loc ? to_text(*loc) : "";
-  std::string subject(name_of(node.op));
-  if (node.op == Op::Opaque) subject = node.text(Key::Target);
-  if (node.op == Op::Unary) subject = node.text(Key::Fn);
-  return error("{}{}: {} (node {}) stays on the host, but {}.", where, where.empty() ? "error" : ": error", subject,
-               node.name, why);
+  return error("{}{}: {} (node {}) stays on the host, but {}.", where, where.empty() ? "error" : ": error",
+               called(node), node.name, why);
 }
 
 int scalar_type(DType dtype) {

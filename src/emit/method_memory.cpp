@@ -18,6 +18,7 @@ constexpr size_t kCompileSpec = 24;
 constexpr size_t kChain = 32;
 constexpr size_t kSpan = 16;
 constexpr size_t kTensorMeta = 24;
+constexpr size_t kMaxDimensions = 16;
 
 class Bump {
  public:
@@ -54,14 +55,17 @@ void take_value(Bump& bump, const fb::EValue& value) {
     boxed(length(list->items()), 2 * kPointer);
 }
 
-// Pointers to the arguments, and for kernels the key by which the runtime looks for the specialised kernel.
-void take_instruction(Bump& bump, const fb::ExecutionPlan& plan, const fb::Instruction& instruction) {
+// Pointers to the arguments, and for kernels the key by which the runtime looks for the specialised kernel, unless it
+// finds room for that in the temporary allocator.
+void take_instruction(Bump& bump, const fb::ExecutionPlan& plan, const fb::Instruction& instruction,
+                      size_t temp_bytes) {
   const fb::KernelCall* kernel = instruction.instr_args_as_KernelCall();
   const fb::DelegateCall* delegate = instruction.instr_args_as_DelegateCall();
   const flat::Vector<int32_t>* args = kernel ? kernel->args() : delegate ? delegate->args() : nullptr;
   if (!args) return;
   bump.take(length(args) * kPointer);
   if (!kernel) return;
+  if (temp_bytes > 0 && temp_bytes >= length(args) * (kTensorMeta + kMaxDimensions)) return;
   bump.take(length(args) * kTensorMeta);
   auto order = [&](int64_t index) {
     if (index < 0 || static_cast<uint64_t>(index) >= length(plan.values())) return;
@@ -79,7 +83,7 @@ void take_instruction(Bump& bump, const fb::ExecutionPlan& plan, const fb::Instr
 
 }  // namespace
 
-int64_t method_memory(const fb::ExecutionPlan& plan) {
+int64_t method_memory(const fb::ExecutionPlan& plan, int64_t temp_bytes) {
   Bump bump;
   bump.take(length(plan.values()) * kEValue);
   bump.take(length(plan.inputs()), 1);
@@ -93,7 +97,7 @@ int64_t method_memory(const fb::ExecutionPlan& plan) {
     bump.take(length(chain->instructions()) * kPointer);
     bump.take(length(chain->instructions()) * kSpan);
     for (size_t i = 0; i < length(chain->instructions()); ++i)
-      take_instruction(bump, plan, *at(chain->instructions(), i));
+      take_instruction(bump, plan, *at(chain->instructions(), i), static_cast<size_t>(temp_bytes));
   }
   return static_cast<int64_t>(bump.used());
 }

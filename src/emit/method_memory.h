@@ -15,7 +15,8 @@ size_t length(const swoop_flatbuffers::Vector<T>* vector) {
 }
 
 // Bytes of a bump allocator on a 64-bit machine, allocation by allocation as executorch 1.5.1 makes them (without what
-// a delegate's init adds; Ethos-U's adds nothing). The verifier has passed the plan.
-int64_t method_memory(const executorch_flatbuffer::ExecutionPlan& plan);
+// a delegate's init adds; Ethos-U's adds nothing). The verifier has passed the plan. `temp_bytes`: the size of the
+// temporary allocator, which the runtime borrows while it looks for kernels, if it is large enough.
+int64_t method_memory(const executorch_flatbuffer::ExecutionPlan& plan, int64_t temp_bytes);
 
 }  // namespace swoop::emit

@@ -325,7 +325,7 @@ class Reader {
       for (size_t i = 0; i < length(instructions); ++i)
         TRY(read_instruction(plan, *instructions->Get(static_cast<flat::uoffset_t>(i)), method));
     }
-    method.method_bytes = method_memory(plan);
+    method.method_bytes = method_memory(plan, method.temp_bytes);
     info_.methods.push_back(std::move(method));
     return {};
   }

@@ -175,10 +175,10 @@ StoredTensor Archive::load(const Section& section, std::string_view fqn, Json pa
 
   size_t element = byte_size(meta.type.dtype);
   uint64_t size = static_cast<uint64_t>(checked_count(meta.type.shape, fqn)) * element;
-  if (size == 0) return {meta.type, Bytes()};
+  if (size == 0) return {meta.type, Bytes(), meta.complex};
   if (storage.empty()) {  // saved from fake tensors: all zeros
     budget_.take(size, fqn);
-    return {meta.type, owner_.store(Buffer(size))};
+    return {meta.type, owner_.store(Buffer(size)), meta.complex};
   }
   if (meta.strides.size() != meta.type.shape.size()) malformed("The weight `{}` has no strides.", fqn);
   uint64_t end = reach(meta, fqn);
@@ -190,11 +190,11 @@ StoredTensor Archive::load(const Section& section, std::string_view fqn, Json pa
   if (!clean) malformed("The weight `{}` is boolean, but its data holds other values than 0 and 1.", fqn);
   bool aligned = reinterpret_cast<uintptr_t>(storage.data()) % element == 0;
   if (meta.contiguous() && aligned)
-    return {meta.type, storage.subspan(static_cast<size_t>(meta.offset) * element, size)};
+    return {meta.type, storage.subspan(static_cast<size_t>(meta.offset) * element, size), meta.complex};
   budget_.take(size, fqn);
   Buffer copy(size);
   copy_strided(meta, storage, copy.data());
-  return {meta.type, owner_.store(std::move(copy))};
+  return {meta.type, owner_.store(std::move(copy)), meta.complex};
 }
 
 }  // namespace swoop

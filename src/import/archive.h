@@ -19,6 +19,7 @@ namespace swoop {
 struct StoredTensor {
   Type type;
   Bytes data;
+  bool complex = false;  // complex.h
 };
 
 // Throws Malformed from every function.

@@ -1,9 +1,8 @@
-#include "import/aten.h"
-
 #include <algorithm>
 #include <charconv>
 #include <unordered_map>
 
+#include "import/complex.h"
 #include "import/import.h"
 #include "support/check.h"
 
@@ -85,6 +84,15 @@ Found find_row(std::string_view target) {
   return {};
 }
 
+Found find_complex_row(std::string_view target) {
+  for (std::span<const Row> family : {complex_rows(), fourier_rows()})
+    for (const Row& row : family)
+      if (row.name == target) return {&row, false, false};
+  Found found = find_row(target);
+  const bool view = found.row && found.row->kind != RowKind::Value && found.row->build;
+  return view && !found.in_place ? found : Found();
+}
+
 std::vector<Param> parse_schema(std::string_view schema) {
   std::vector<Param> params;
   while (!schema.empty()) {
@@ -106,6 +114,9 @@ std::vector<AtenOperator> aten_operators() {
   for (std::span<const Row> family : families())
     for (const Row& row : family)
       list.push_back({row.name, row.schema, row.build == nullptr && row.kind != RowKind::Drop});
+  for (std::span<const Row> family : {complex_rows(), fourier_rows()})
+    for (const Row& row : family)
+      if (!exact(row.name)) list.push_back({row.name, row.schema, false});
   return list;
 }
 

@@ -61,6 +61,8 @@ struct Found {
   bool copy = false;  // the copying form of a view
 };
 Found find_row(std::string_view target);
+// For complex operands or results (complex.h). Views without a row of their own move each part.
+Found find_complex_row(std::string_view target);
 
 struct Param {
   std::string_view name;

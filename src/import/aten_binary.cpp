@@ -72,12 +72,12 @@ Results div(Call& c) { return divided(c, ""); }
 Results div_mode(Call& c) { return divided(c, c.none(2) ? std::string_view() : c.text(2)); }
 Results floor_divide(Call& c) { return divided(c, "floor"); }
 
-// a - trunc(a / b) * b
+// The remainder of the sizes, with the sign of a
 Results fmod(Call& c) {
   DType dtype = c.result().dtype;
   ValueId a = c.operand(0, dtype);
-  ValueId b = c.operand(1, dtype);
-  return c.sub(a, c.mul(c.make(Op::Div, {a, b}, {{Key::Mode, std::string("trunc")}}), b));
+  ValueId size = c.make(Op::Remainder, {c.unary("abs", a), c.unary("abs", c.operand(1, dtype))});
+  return c.mul(c.unary("sign", a), size);
 }
 
 Results compare(Call& c) {

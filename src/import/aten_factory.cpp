@@ -1,5 +1,6 @@
 // Tensors made from nothing: constants, of the type and shape that the exporter has worked out.
 #include <cmath>
+#include <numbers>
 
 #include "import/aten.h"
 
@@ -53,7 +54,22 @@ ValueId evenly(Call& c, double (*of)(double x, double base), double base) {
   });
 }
 
+// start + (end - start) * how far along, where one of them is computed
+ValueId between_computed(Call& c) {
+  DType dtype = c.result().dtype;
+  int64_t steps = c.integer(2);
+  if (!is_float(dtype)) unsupported("a range of integers with bounds that are computed");
+  ValueId start = c.operand(0, dtype);
+  ValueId part = c.filled(dtype, {steps}, [&](int64_t i) {
+    return steps > 1 ? static_cast<double>(i) / static_cast<double>(steps - 1) : 0.0;
+  });
+  return c.add(c.mul(c.sub(c.operand(1, dtype), start), part), start);
+}
+
+bool is_known(Call& c, size_t index) { return c.is_number(index) || c.known_number(c.tensor(index)).has_value(); }
+
 Results linspace(Call& c) {
+  if (!is_known(c, 0) || !is_known(c, 1)) return between_computed(c);
   return evenly(
       c, [](double x, double) { return x; }, 0);
 }
@@ -88,6 +104,28 @@ Results eye(Call& c) {
 #define OPTIONS "*, dtype=None, layout=None, device=None, pin_memory=None"
 #define LIKE_OPTIONS OPTIONS ", memory_format=None"
 
+// sum over k of (-1)^k a[k] cos(2 pi k i / m): periodic windows have m elements, the others one more.
+Results cosine_window(Call& c, bool periodic, std::initializer_list<double> factors) {
+  if (c.result().rank() != 1) malformed("its result has {} dimensions", c.result().rank());
+  const int64_t count = c.result().shape[0];
+  const auto m = static_cast<double>(periodic ? count : count - 1);
+  return c.filled(c.result().dtype, c.result().shape, [&](int64_t i) {
+    double sum = 0, k = 0, sign = 1;
+    for (double factor : factors) {
+      sum += sign * factor * std::cos(2 * std::numbers::pi * k * static_cast<double>(i) / m);
+      sign = -sign;
+      k += 1;
+    }
+    return count == 1 ? 1.0 : sum;
+  });
+}
+
+bool is_periodic(const Call& c) { return c.names[1] != "periodic" || c.flag(1); }
+Results hann_window(Call& c) { return cosine_window(c, is_periodic(c), {0.5, 0.5}); }
+Results hamming_window(Call& c) { return cosine_window(c, is_periodic(c), {0.54, 0.46}); }
+Results hamming_window_of(Call& c) { return cosine_window(c, c.flag(1), {c.real(2), c.real(3)}); }
+Results blackman_window(Call& c) { return cosine_window(c, is_periodic(c), {0.42, 0.5, 0.08}); }
+
 constexpr Row kFactoryRows[] = {
     {"aten.zeros.default", "size, " OPTIONS, zeros},
     {"aten.ones.default", "size, " OPTIONS, ones},
@@ -105,6 +143,13 @@ constexpr Row kFactoryRows[] = {
     {"aten.arange.default", "end, " OPTIONS, arange_end},
     {"aten.arange.start", "start, end, " OPTIONS, arange_start},
     {"aten.arange.start_step", "start, end, step=1, " OPTIONS, arange_step},
+    {"aten.hann_window.default", "window_length, " OPTIONS, hann_window},
+    {"aten.hann_window.periodic", "window_length, periodic, " OPTIONS, hann_window},
+    {"aten.hamming_window.default", "window_length, " OPTIONS, hamming_window},
+    {"aten.hamming_window.periodic", "window_length, periodic, " OPTIONS, hamming_window},
+    {"aten.hamming_window.periodic_alpha_beta", "window_length, periodic, alpha, beta, " OPTIONS, hamming_window_of},
+    {"aten.blackman_window.default", "window_length, " OPTIONS, blackman_window},
+    {"aten.blackman_window.periodic", "window_length, periodic, " OPTIONS, blackman_window},
     {"aten.linspace.default", "start, end, steps, " OPTIONS, linspace},
     {"aten.linspace.Tensor_Tensor", "start, end, steps, " OPTIONS, linspace},
     {"aten.linspace.Tensor_Scalar", "start, end, steps, " OPTIONS, linspace},

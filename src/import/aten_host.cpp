@@ -26,7 +26,6 @@ constexpr Row kHostRows[] = {
     kept("aten.atan2.default", "self, other"),
     kept("aten.masked_select.default", "self, mask"),
     kept("aten.masked_scatter.default", "self, mask, source"),
-    kept("aten.as_strided.default", "self, size, stride, storage_offset=None"),
     kept("aten.repeat_interleave.Tensor", "repeats, *, output_size=None"),
     kept("aten.view.dtype", "self, dtype"),
     kept("quantized_decomposed.choose_qparams.tensor", "input, quant_min, quant_max, eps, dtype"),

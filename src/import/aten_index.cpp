@@ -1,10 +1,23 @@
 // Reading by indices.
 #include <algorithm>
+#include <numeric>
 
 #include "import/aten.h"
 #include "import/indices.h"
 
 namespace swoop {
+
+namespace {
+
+// Places that the model found itself count from the start.
+bool is_found(const Graph& graph, ValueId index) {
+  const Node* node = graph.producer(index);
+  auto keeps = [](Op op) { return op == Op::Cast || op == Op::Reshape || op == Op::Slice || op == Op::Expand; };
+  while (node && keeps(node->op)) node = graph.producer(node->inputs[0]);
+  return node && (node->op == Op::ArgMax || node->op == Op::ArgMin);
+}
+
+}  // namespace
 
 ValueId from_start(Call& c, ValueId index, int64_t size) {
   if (c.dtype(index) == DType::Bool || c.dtype(index) == DType::U8) unsupported("indexing by a mask");
@@ -23,6 +36,7 @@ ValueId from_start(Call& c, ValueId index, int64_t size) {
     if (!negative) return index;
     return c.filled(dtype, value.type.shape, [&](int64_t i) { return at(i) < 0 ? at(i) + size : at(i); });
   }
+  if (is_found(c.graph, index)) return index;
   ValueId below = c.make(Op::Compare, {index, c.scalar(0, dtype)}, {{Key::Fn, std::string("lt")}});
   return c.make(Op::Where, {below, c.add(index, c.scalar(static_cast<double>(size), dtype)), index});
 }
@@ -38,27 +52,36 @@ Results embedding(Call& c) { return gather(c, c.tensor(0), c.tensor(1), 0); }
 Results index_select(Call& c) {
   ValueId x = c.tensor(0);
   ValueId index = c.tensor(2);
+  if (c.rank(x) == 0) return c.expand(x, c.result().shape);
   if (c.rank(index) == 0) index = c.reshape(index, {1});
   return c.reshape(gather(c, x, index, c.axis(1, c.rank(x))), c.result().shape);
 }
 
-// x[:, i, j]: neighbouring axes are joined into one, and their indices with them.
-Results index_tensor(Call& c) {
-  ValueId x = c.tensor(0);
-  std::vector<ValueId> indices = c.tensors(1);
+// x[:, i, j]: neighbouring axes are joined into one, and their indices with them. Axes that are not neighbours come
+// first, where PyTorch puts what they give.
+ValueId index_axes(Call& c, ValueId x, std::vector<ValueId> indices) {
   if (static_cast<int>(indices.size()) > c.rank(x))
     malformed("it has {} indices for {} dimensions", indices.size(), c.rank(x));
   auto given = [](ValueId index) { return index != kNone; };
   auto first = std::find_if(indices.begin(), indices.end(), given);
   auto last = std::find_if_not(first, indices.end(), given);
   if (first == indices.end()) return x;
-  if (std::any_of(last, indices.end(), given)) unsupported("indexing of axes that are not neighbours");
+  if (std::any_of(last, indices.end(), given)) {
+    Ints order;
+    for (bool wanted : {true, false})
+      for (int64_t d = 0; d < c.rank(x); ++d)
+        if ((d < static_cast<int64_t>(indices.size()) && given(indices[static_cast<size_t>(d)])) == wanted)
+          order.push_back(d);
+    std::erase(indices, kNone);
+    return index_axes(c, c.transpose(x, std::move(order)), std::move(indices));
+  }
   int64_t axis = first - indices.begin();
   ValueId joined = kNone;
   int64_t size = 1;
   for (auto at = first; at != last; ++at) {
     int64_t here = c.dim(x, at - indices.begin());
-    ValueId index = from_start(c, *at, here);
+    bool computed = !c.graph.value(*at).constant && c.dtype(*at) == DType::I64;
+    ValueId index = from_start(c, computed ? c.cast(*at, DType::I32) : *at, here);  // 32 bits are the NPU's
     joined = joined == kNone ? index : c.add(c.scaled(joined, static_cast<double>(here)), index);
     size *= here;
   }
@@ -68,9 +91,70 @@ Results index_tensor(Call& c) {
   return gather(c, c.reshape(x, std::move(shape)), joined, axis);
 }
 
+Results index_tensor(Call& c) { return index_axes(c, c.tensor(0), c.tensors(1)); }
+
+// x[indices] where the mask holds, else a number. Where it does not, an index may be anything.
+Results masked_index(Call& c) {
+  ValueId x = c.tensor(0), mask = c.tensor(1);
+  std::vector<ValueId> indices = c.tensors(2);
+  for (ValueId& index : indices)
+    if (index != kNone) index = c.where(mask, index, c.scalar(0, c.dtype(index)));
+  ValueId taken = index_axes(c, x, std::move(indices));
+  Shape shape = c.shape(mask);
+  shape.resize(c.shape(taken).size(), 1);
+  return c.where(c.reshape(mask, std::move(shape)), taken, c.operand(3, c.dtype(x)));
+}
+
+// -- strides: what stands where is known, so elements are chosen by constants
+
+// Where the elements of a view of these sizes and strides stand among all elements in a row
+std::vector<int64_t> places_of(Call& c, size_t size_arg, int64_t elements) {
+  if (!c.contiguous(0)) unsupported("strides of a tensor that is not row-major");
+  Ints size = c.ints(size_arg), stride = c.ints(size_arg + 1);
+  if (size.size() != stride.size()) malformed("it has {} sizes and {} strides", size.size(), stride.size());
+  std::vector<int64_t> places = {c.integer(size_arg + 2, 0)};
+  if (places[0] < 0 || places[0] >= elements) malformed("it begins at element {} of {}", places[0], elements);
+  for (size_t d = 0; d < size.size(); ++d) {
+    checked_count({static_cast<int64_t>(places.size()), size[d]}, c.name);
+    if (size[d] > 1 && (stride[d] < 0 || stride[d] >= elements))
+      malformed("its stride {} leaves the tensor", stride[d]);
+    std::vector<int64_t> more;
+    for (int64_t place : places)
+      for (int64_t i = 0; i < size[d]; ++i, place += stride[d]) {
+        if (place >= elements) malformed("it reads element {} of {}", place, elements);
+        more.push_back(place);
+      }
+    places = std::move(more);
+  }
+  return places;
+}
+
+ValueId in_a_row(Call& c, ValueId x) { return c.reshape(x, {element_count(c.shape(x))}); }
+
+ValueId chosen_elements(Call& c, ValueId row, const std::vector<int64_t>& places, Shape shape) {
+  ValueId index = c.filled(DType::I32, {static_cast<int64_t>(places.size())},
+                           [&](int64_t i) { return places[static_cast<size_t>(i)]; });
+  return c.reshape(gather(c, row, index, 0), std::move(shape));
+}
+
+Results as_strided(Call& c) {
+  ValueId x = in_a_row(c, c.tensor(0));
+  return chosen_elements(c, x, places_of(c, 1, c.dim(x, 0)), c.result().shape);
+}
+
+Results as_strided_scatter(Call& c) {
+  ValueId x = in_a_row(c, c.tensor(0)), src = in_a_row(c, c.tensor(1));
+  int64_t count = c.dim(x, 0);
+  std::vector<int64_t> written = places_of(c, 2, count), from(static_cast<size_t>(count));
+  if (static_cast<int64_t>(written.size()) != c.dim(src, 0)) malformed("its source has {} elements", c.dim(src, 0));
+  std::iota(from.begin(), from.end(), int64_t{0});
+  for (size_t i = 0; i < written.size(); ++i) from[static_cast<size_t>(written[i])] = count + static_cast<int64_t>(i);
+  return chosen_elements(c, c.concat({x, src}, 0), from, c.result().shape);
+}
+
 Results gather_elements(Call& c) {
   ValueId x = c.tensor(0);
-  if (c.rank(x) == 0) unsupported("gather from a scalar");
+  if (c.rank(x) == 0) return c.expand(x, c.result().shape);
   return c.make(Op::GatherElements, {x, c.tensor(2)}, {{Key::Axis, c.axis(1, c.rank(x))}});
 }
 
@@ -105,6 +189,9 @@ constexpr Row kIndexRows[] = {
     {"aten.index_select.default", "self, dim, index", index_select},
     {"aten.index.Tensor", "self, indices", index_tensor},
     {"aten._unsafe_index.Tensor", "self, indices", index_tensor},
+    {"aten._unsafe_masked_index.default", "self, mask, indices, fill", masked_index},
+    {"aten.as_strided.default", "self, size, stride, storage_offset=None", as_strided, "", RowKind::View},
+    {"aten.as_strided_scatter.default", "self, src, size, stride, storage_offset=None", as_strided_scatter},
     {"aten.gather.default", "self, dim, index, *, sparse_grad=False", gather_elements},
     {"aten.take.default", "self, index", take},
     {"aten.take_along_dim.default", "self, indices, dim=None", take_along_dim},

@@ -213,8 +213,8 @@ Results cross_entropy_loss(Call& c) {
 // mean over classes i other than the target t of max(0, margin - x[t] + x[i])^p
 Results multi_margin_loss(Call& c) {
   ValueId x = c.tensor(0), target = c.tensor(1);
-  if (c.rank(x) == 1) {
-    x = c.unsqueeze(x, 0);
+  if (c.rank(x) < 2) {
+    x = c.reshape(x, {1, element_count(c.shape(x))});
     target = c.reshape(target, {1});
   }
   if (c.rank(x) != 2) malformed("it needs classes");
@@ -228,6 +228,38 @@ Results multi_margin_loss(Call& c) {
   ValueId each = c.reduce(Op::Mean, c.where(here, zero, margin), {1}, false);
   if (!c.none(4)) each = c.mul(each, c.reduce(Op::Sum, c.where(here, c.tensor(4), zero), {1}, false));
   return c.reshape(reduced(c, each, c.integer(5)), c.result().shape);
+}
+
+// mean over classes i that are no target, for each target t, of max(0, 1 - x[t] + x[i]). The targets end at the first
+// -1.
+ValueId multilabel_margin(Call& c, int64_t reduction) {
+  ValueId x = c.tensor(0), target = c.tensor(1);
+  if (c.rank(x) < 2) {
+    x = c.reshape(x, {1, element_count(c.shape(x))});
+    target = c.reshape(target, {1, element_count(c.shape(target))});
+  }
+  if (c.rank(x) != 2) malformed("it needs classes");
+  DType dtype = c.dtype(x);
+  int64_t classes = c.dim(x, 1);
+  ValueId ends = c.compare("lt", target, c.scalar(0, c.dtype(target)));
+  ValueId ended = c.make(Op::CumSum, {c.cast(ends, DType::I64)}, {{Key::Axis, int64_t{1}}});
+  ValueId counts = c.compare("eq", ended, c.scalar(0, DType::I64));
+  ValueId names = c.compare("eq", c.unsqueeze(target, 2), c.counted(classes, c.dtype(target)));  // [N, place, class]
+  names = c.make(Op::Logical, {names, c.unsqueeze(counts, 2)}, {{Key::Fn, std::string("and")}});
+  ValueId zero = c.scalar(0, dtype);
+  ValueId own = c.reduce(Op::Sum, c.where(names, c.unsqueeze(x, 1), zero), {2}, true);
+  ValueId margin = positive_part(c, c.add(c.sub(c.unsqueeze(x, 1), own), c.scalar(1, dtype)));
+  ValueId others = c.make(Op::LogicalNot, {c.reduce(Op::Any, names, {1}, true)});
+  ValueId wanted = c.make(Op::Logical, {others, c.unsqueeze(counts, 2)}, {{Key::Fn, std::string("and")}});
+  ValueId each = c.reduce(Op::Sum, c.where(wanted, margin, zero), {1, 2}, false);
+  return c.reshape(reduced(c, c.scaled(each, 1.0 / static_cast<double>(classes)), reduction), c.result().shape);
+}
+
+Results multilabel_margin_loss(Call& c) { return multilabel_margin(c, c.integer(2)); }
+
+Results multilabel_margin_loss_forward(Call& c) {
+  if (c.wants(1)) unsupported("what it keeps for training is used");
+  return std::vector<ValueId>{multilabel_margin(c, c.integer(2)), kNone};
 }
 
 // -- distances
@@ -313,6 +345,8 @@ constexpr Row kLossRows[] = {
     {"aten.cross_entropy_loss.default",
      "self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0", cross_entropy_loss},
     {"aten.multi_margin_loss.default", "self, target, p=1, margin=1, weight=None, reduction=1", multi_margin_loss},
+    {"aten.multilabel_margin_loss.default", kPair, multilabel_margin_loss},
+    {"aten.multilabel_margin_loss_forward.default", "self, target, reduction", multilabel_margin_loss_forward},
     {"aten.pairwise_distance.default", "x1, x2, p=2.0, eps=1e-06, keepdim=False", pairwise_distance},
     {"aten.cdist.default", "x1, x2, p=2.0, compute_mode=None", cdist},
     {"aten._cdist_forward.default", "x1, x2, p, compute_mode", cdist},

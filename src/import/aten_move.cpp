@@ -319,21 +319,28 @@ ValueId padded(Call& c, ValueId x, const Ints& pad, std::string_view mode, doubl
     value = (value - static_cast<double>(quant.zero_point[0])) * quant.scale[0];
   }
   Ints pairs(rank * 2, 0);
-  for (size_t i = 0; i < pad.size() / 2; ++i) {
-    size_t axis = rank - 1 - i;
-    int64_t size = c.dim(x, static_cast<int64_t>(axis));
-    int64_t before = std::max(pad[2 * i], -size);
-    int64_t after = std::max(pad[2 * i + 1], -size);
-    if (before < 0 || after < 0) {  // a negative padding cuts off
-      x = c.slice(x, static_cast<int64_t>(axis), std::max<int64_t>(-before, 0), size + std::min<int64_t>(after, 0));
-      before = std::max<int64_t>(before, 0);
-      after = std::max<int64_t>(after, 0);
+  // A negative padding cuts off: before the padding, or behind it, where an element that is cut off is repeated.
+  bool repeats = mode == "replicate";
+  auto cut = [&](bool wanted) {
+    if (!wanted) return;
+    for (size_t i = 0; i < pad.size() / 2; ++i) {
+      auto axis = static_cast<int64_t>(rank - 1 - i);
+      int64_t size = c.dim(x, axis);
+      x = c.slice(x, axis, std::min(size, std::max<int64_t>(-pad[2 * i], 0)),
+                  std::max<int64_t>(0, size - std::max<int64_t>(-pad[2 * i + 1], 0)));
     }
-    pairs[2 * axis] = before;
-    pairs[2 * axis + 1] = after;
+  };
+  for (size_t i = 0; i < pad.size(); ++i)
+    if (pad[i] < -(int64_t{1} << 40)) malformed("its padding {} makes no sense", pad[i]);
+  cut(!repeats);
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    pairs[2 * (rank - 1 - i)] = std::max<int64_t>(pad[2 * i], 0);
+    pairs[2 * (rank - 1 - i) + 1] = std::max<int64_t>(pad[2 * i + 1], 0);
   }
-  if (std::all_of(pairs.begin(), pairs.end(), [](int64_t p) { return p == 0; })) return x;
-  return c.make(Op::Pad, {x}, {{Key::Padding, std::move(pairs)}, {Key::Mode, std::string(mode)}, {Key::Value, value}});
+  if (!std::all_of(pairs.begin(), pairs.end(), [](int64_t p) { return p == 0; }))
+    x = c.make(Op::Pad, {x}, {{Key::Padding, std::move(pairs)}, {Key::Mode, std::string(mode)}, {Key::Value, value}});
+  cut(repeats);
+  return x;
 }
 
 Results pad(Call& c) {

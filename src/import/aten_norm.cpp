@@ -130,6 +130,19 @@ Results softmax(Call& c) {
   return c.make(op, {x}, {{Key::Axis, c.axis(1, c.rank(x))}});
 }
 
+// y * (g - sum of g * y): with y the softmax and g the gradient of its result
+Results softmax_backward(Call& c) {
+  ValueId g = c.tensor(0), y = c.tensor(1);
+  if (c.rank(y) == 0) return c.scaled(y, 0);
+  ValueId total = c.reduce(Op::Sum, c.mul(g, y), {c.axis(2, c.rank(y))}, true);
+  return c.cast(c.mul(y, c.sub(g, total)), c.result().dtype);
+}
+
+Results dropout_backward(Call& c) {
+  ValueId g = c.tensor(0);
+  return c.scaled(c.mul(g, c.cast(c.tensor(1), c.dtype(g))), c.real(2));
+}
+
 constexpr std::string_view kBatchNorm = "input, weight, bias, running_mean, running_var, training, momentum, eps";
 
 constexpr Row kNormRows[] = {
@@ -157,6 +170,8 @@ constexpr Row kNormRows[] = {
     {"aten.softmax.int", "self, dim, dtype=None", softmax<Op::Softmax>},
     {"aten._softmax.default", "self, dim, half_to_float", softmax<Op::Softmax>},
     {"aten._safe_softmax.default", "self, dim, dtype=None", softmax<Op::Softmax>},
+    {"aten._softmax_backward_data.default", "grad_output, output, dim, input_dtype", softmax_backward},
+    {"aten.native_dropout_backward.default", "grad_output, mask, scale", dropout_backward},
     {"aten.log_softmax.int", "self, dim, dtype=None", softmax<Op::LogSoftmax>},
     {"aten._log_softmax.default", "self, dim, half_to_float", softmax<Op::LogSoftmax>},
 };

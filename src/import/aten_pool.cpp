@@ -1,4 +1,6 @@
 // Pooling.
+#include <algorithm>
+
 #include "import/aten.h"
 #include "import/spatial.h"
 
@@ -58,9 +60,10 @@ Results max_pool(Call& c) {
 }
 
 template <size_t n>
-ValueId positions(Call& c, const Ints& kernel, const Ints& stride, const Ints& padding, const Ints& dilation) {
+ValueId positions(Call& c, ValueId from, const Ints& kernel, const Ints& stride, const Ints& padding,
+                  const Ints& dilation) {
   const Shape& out = c.result(1).shape;
-  return batched(c, c.tensor(0), n,
+  return batched(c, from, n,
                  [&](ValueId x) { return positions_of_maxima(c, x, kernel, stride, padding, dilation, out); });
 }
 
@@ -69,7 +72,7 @@ Results max_pool_with_indices(Call& c) {
   std::vector<ValueId> values = {max_pooled<n>(c), kNone};
   Ints kernel = c.ints(1, n);
   Ints stride = stride_of(c, 2, kernel);
-  if (c.wants(1)) values[1] = positions<n>(c, kernel, stride, c.ints(3, n), c.ints(4, n));
+  if (c.wants(1)) values[1] = positions<n>(c, c.tensor(0), kernel, stride, c.ints(3, n), c.ints(4, n));
   return values;
 }
 
@@ -96,18 +99,43 @@ Results adaptive_avg_pool(Call& c) {
   return adaptive<n>(c, Op::AdaptiveAvgPool);
 }
 
+// Adaptive windows that differ in size become as long as the longest by repeating their last element: of equal maxima
+// the first counts, so a repeated one never does.
 template <size_t n>
 Results adaptive_max_pool(Call& c) {
   std::vector<ValueId> values = {adaptive<n>(c, Op::AdaptiveMaxPool), kNone};
   if (!c.wants(1)) return values;
-  const Shape& in = c.shape(c.tensor(0));
+  ValueId x = c.tensor(0);
+  const Shape in = c.shape(x);
+  const Ints sizes = c.ints(1, n);
   Ints kernel;
+  std::vector<Ints> places(n);  // of the longer windows' elements in x, by dim
+  int64_t count = 1;
   for (size_t d = 0; d < n; ++d) {
-    int64_t from = in[in.size() - n + d], to = c.ints(1, n)[d];
-    if (to == 0 || from % to != 0) unsupported("the positions of the maxima of windows that differ in size");
-    kernel.push_back(from / to);
+    const int64_t from = in[in.size() - n + d], to = sizes[d];
+    if (to < 1 || from < 1) malformed("it makes {} of {} elements", to, from);
+    auto start = [&](int64_t i) { return i * from / to; };
+    auto end = [&](int64_t i) { return ((i + 1) * from + to - 1) / to; };
+    int64_t longest = 0;
+    for (int64_t i = 0; i < to; ++i) longest = std::max(longest, end(i) - start(i));
+    for (int64_t i = 0; i < to; ++i)
+      for (int64_t t = 0; t < longest; ++t) places[d].push_back(std::min(start(i) + t, end(i) - 1));
+    kernel.push_back(longest);
+    count *= to * longest;
+    ValueId index = c.filled(DType::I32, {to * longest}, [&](int64_t i) { return places[d][static_cast<size_t>(i)]; });
+    x = c.make(Op::Gather, {x, index}, {{Key::Axis, static_cast<int64_t>(in.size() - n + d)}});
   }
-  values[1] = positions<n>(c, kernel, kernel, Ints(n, 0), Ints(n, 1));
+  ValueId among_longer = positions<n>(c, x, kernel, kernel, Ints(n, 0), Ints(n, 1));
+  ValueId in_x = c.filled(DType::I64, {count}, [&](int64_t flat) {
+    int64_t place = 0, stride = 1;
+    for (size_t d = n; d-- > 0; stride *= in[in.size() - n + d]) {
+      auto size = static_cast<int64_t>(places[d].size());
+      place += places[d][static_cast<size_t>(flat % size)] * stride;
+      flat /= size;
+    }
+    return place;
+  });
+  values[1] = c.make(Op::Gather, {in_x, among_longer}, {{Key::Axis, int64_t{0}}});
   return values;
 }
 

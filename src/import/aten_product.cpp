@@ -138,12 +138,16 @@ Results cross_first_of_three(Call& c) {
 Results bilinear(Call& c) {
   ValueId a = c.tensor(0), b = c.tensor(1), w = c.tensor(2);
   if (c.rank(w) != 3) malformed("its weight has {} dimensions", c.rank(w));
+  if (c.rank(a) == 1) {
+    a = c.unsqueeze(a, 0);
+    b = c.unsqueeze(b, 0);
+  }
   ValueId half = c.matmul(a, c.reshape(c.swap(w, 0, 1), {c.dim(w, 1), c.dim(w, 0) * c.dim(w, 2)}));
   Shape shape(c.shape(a).begin(), c.shape(a).end() - 1);
   shape.insert(shape.end(), {c.dim(w, 0), c.dim(w, 2)});
   ValueId y = c.mul(c.reshape(half, std::move(shape)), c.unsqueeze(b, c.rank(b) - 1));
   y = c.reduce(Op::Sum, y, {c.rank(y) - 1}, false);
-  return c.none(3) ? y : c.add(y, c.tensor(3));
+  return c.reshape(c.none(3) ? y : c.add(y, c.tensor(3)), c.result().shape);
 }
 
 // The product of three tensors, each with new axes of size 1, summed over some

@@ -153,6 +153,28 @@ Results resize_aligned(Call& c) { return resample(c, c.flag(2), factors_from(c, 
 
 constexpr std::string_view kVec = "input, output_size, scale_factors";
 constexpr std::string_view kAlignedVec = "input, output_size, align_corners, scale_factors";
+// theta [N, D, D + 1] times the place of each element, its axes from -1 to 1, the last one first; a one stands behind.
+Results affine_grid(Call& c) {
+  ValueId theta = c.tensor(0);
+  const bool align_corners = c.flag(2);
+  const Ints size = c.ints(1);
+  const auto axes = static_cast<int64_t>(size.size()) - 2;
+  if (axes < 2 || c.shape(theta) != Shape{size[0], axes, axes + 1} || element_count(size) <= 0)
+    malformed("its matrices are {} for a size of {}", to_text(c.shape(theta)), to_text(Shape(size)));
+  int64_t places = 1;
+  for (int64_t axis = 0; axis < axes; ++axis) places *= size[static_cast<size_t>(axis) + 2];
+  ValueId base = c.filled(c.dtype(theta), {places, axes + 1}, [&](int64_t i) {
+    int64_t place = i / (axes + 1), column = i % (axes + 1);
+    if (column == axes) return 1.0;
+    for (int64_t skipped = 0; skipped < column; ++skipped)
+      place /= size[size.size() - 1 - static_cast<size_t>(skipped)];
+    const int64_t count = size[size.size() - 1 - static_cast<size_t>(column)];
+    const auto steps = static_cast<double>(align_corners ? count - 1 : count);
+    return count == 1 ? 0.0 : (2.0 * static_cast<double>(place % count) - static_cast<double>(count - 1)) / steps;
+  });
+  return c.reshape(c.swap(c.linear(theta, base), 1, 2), c.result().shape);
+}
+
 constexpr std::string_view kLine = "self, output_size, scales=None";
 constexpr std::string_view kPlane = "self, output_size, scales_h=None, scales_w=None";
 constexpr std::string_view kVolume = "self, output_size, scales_d=None, scales_h=None, scales_w=None";
@@ -186,6 +208,7 @@ constexpr Row kResizeRows[] = {
     {"aten.upsample_bicubic2d.default", kAlignedPlane, resize_aligned, "cubic"},
     {"aten._upsample_bilinear2d_aa.default", kAlignedPlane, resize_aligned, "linear aa"},
     {"aten._upsample_bicubic2d_aa.default", kAlignedPlane, resize_aligned, "cubic aa"},
+    {"aten.affine_grid_generator.default", "theta, size, align_corners", affine_grid},
 };
 
 }  // namespace

@@ -263,6 +263,40 @@ ValueId put_at(Call& c, ValueId x, const std::vector<ValueId>& indices, ValueId 
 
 Results index_put(Call& c) { return put_at(c, c.tensor(0), c.tensors(1), c.tensor(2), c.flag(3)); }
 
+// index_put that adds the values where the mask holds. Where it does not, an index may be anything.
+Results masked_put(Call& c) {
+  ValueId x = c.tensor(0), mask = c.tensor(1);
+  std::vector<ValueId> indices = c.tensors(2);
+  for (ValueId& index : indices)
+    if (index != kNone) index = c.where(mask, index, c.scalar(0, c.dtype(index)));
+  ValueId values = c.tensor(3);
+  Shape shape = c.shape(mask);
+  shape.resize(c.shape(values).size(), 1);
+  values = c.where(c.reshape(mask, std::move(shape)), values, c.scalar(0, c.dtype(values)));
+  return put_at(c, x, indices, values, true);
+}
+
+// The places of the first elements that are not zero; `fill` where there are fewer
+Results nonzero_static(Call& c) {
+  ValueId x = c.tensor(0);
+  const Shape shape = c.shape(x);
+  int64_t count = element_count(shape), wanted = c.integer(1), rank = c.rank(x);
+  refuse_too_many(count, std::max<int64_t>(1, wanted * rank));
+  ValueId found = c.reshape(c.compare("ne", x, c.scalar(0, c.dtype(x))), {count});
+  ValueId number = c.make(Op::CumSum, {c.cast(found, DType::I64)}, {{Key::Axis, int64_t{0}}});
+  ValueId nth = c.filled(DType::I64, {wanted, 1}, [](int64_t i) { return i + 1; });
+  ValueId meets = c.make(Op::Logical, {c.compare("eq", number, nth), found}, {{Key::Fn, std::string("and")}});
+  meets = c.unsqueeze(meets, 2);
+  ValueId place = c.filled(DType::I64, {count, rank}, [&](int64_t i) {
+    int64_t at = i / rank;
+    for (int64_t d = rank - 1; d > i % rank; --d) at /= shape[static_cast<size_t>(d)];
+    return at % shape[static_cast<size_t>(i % rank)];
+  });
+  ValueId places = c.reduce(Op::Sum, c.where(meets, place, c.scalar(0, DType::I64)), {1}, false);
+  ValueId fill = c.scalar(static_cast<double>(c.integer(2)), DType::I64);
+  return c.where(c.reduce(Op::Any, meets, {1}, false), places, fill);
+}
+
 // index_put into all elements in a row
 Results put(Call& c) {
   ValueId x = c.tensor(0);
@@ -333,6 +367,8 @@ constexpr Row kScatterRows[] = {
     {"aten.index_copy.default", "self, dim, index, source", index_copy},
     {"aten.index_put.default", "self, indices, values, accumulate=False", index_put},
     {"aten._unsafe_index_put.default", "self, indices, values, accumulate=False", index_put},
+    {"aten._unsafe_masked_index_put_accumulate.default", "self, mask, indices, values", masked_put},
+    {"aten.nonzero_static.default", "self, *, size, fill_value=-1", nonzero_static},
     {"aten.put.default", "self, index, source, accumulate=False", put},
     {"aten.one_hot.default", "self, num_classes=-1", one_hot},
     {"aten.embedding_bag.default",

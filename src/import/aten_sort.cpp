@@ -1,6 +1,9 @@
 // Order: sorting, medians, quantiles and searches. An element's rank is how many others come before it, so that sorting
 // is comparisons and sums, the same on any target and on constants; ties keep their order. Running products and maxima
 // take as many steps as the length has bits.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "import/aten.h"
@@ -19,6 +22,10 @@ struct Ranked {
   int64_t length;
 };
 
+bool too_long(Call& c, ValueId x, int64_t axis) {
+  return c.rank(x) > 0 && element_count(c.shape(x)) > kMaxPairs / std::max<int64_t>(1, c.dim(x, axis));
+}
+
 Ranked ranked(Call& c, ValueId x, int64_t axis, bool descending) {
   if (c.rank(x) == 0) x = c.reshape(x, {1});
   if (c.dtype(x) == DType::Bool) x = c.cast(x, DType::I32);
@@ -26,8 +33,7 @@ Ranked ranked(Call& c, ValueId x, int64_t axis, bool descending) {
   x = c.swap(x, axis, last);
   int64_t n = c.dim(x, last);
   if (n == 0) malformed("it sorts an axis without elements");
-  if (element_count(c.shape(x)) > kMaxPairs / n)
-    unsupported("sorting of {} rows of {}", element_count(c.shape(x)) / n, n);
+  if (too_long(c, x, last)) unsupported("sorting of {} rows of {}", element_count(c.shape(x)) / n, n);
   // before[i, j]: element j comes before element i
   ValueId mine = c.unsqueeze(x, last + 1), other = c.unsqueeze(x, last);
   ValueId earlier = c.filled(DType::Bool, {n, n}, [&](int64_t i) { return int64_t{i % n < i / n}; });
@@ -55,8 +61,19 @@ std::vector<ValueId> at_ranks(Call& c, const Ranked& r, ValueId wanted, bool val
   return results;
 }
 
+// Long rows: the runtime chooses the k largest or smallest in order, all of them.
+std::vector<ValueId> sorted_by_runtime(Call& c, ValueId x, int64_t axis, bool descending) {
+  Attrs attrs = {{Key::Target, std::string("aten::topk")},
+                 {Key::Overload, std::string()},
+                 {Key::Args, Strings{"self=%0", fmt::format("k={}", c.dim(x, axis)), fmt::format("dim={}", axis),
+                                     fmt::format("largest={}", descending), "sorted=true"}}};
+  Type places{DType::I64, c.shape(x), {}};
+  return c.graph.add_node(Op::Opaque, {x}, {c.type(x), places}, std::move(attrs), c.loc, c.name).outputs;
+}
+
 Results sorted(Call& c, int64_t axis, bool descending, bool values, bool places) {
   ValueId x = c.tensor(0);
+  if (too_long(c, x, axis)) return sorted_by_runtime(c, x, axis, descending);
   Ranked r = ranked(c, x, axis, descending);
   std::vector<ValueId> results = at_ranks(c, r, c.counted(r.length), values, places);
   if (values) results[0] = c.reshape(c.cast(results[0], c.dtype(x)), c.shape(x));
@@ -82,6 +99,33 @@ Results one_rank(Call& c, ValueId x, int64_t axis, int64_t rank, bool values, bo
   return results;
 }
 
+// The lower middle one of the elements that are numbers, and its place. None is: 0 / 0.
+std::vector<ValueId> median_of_numbers(Call& c, ValueId x, int64_t axis, bool places) {
+  Ranked r = ranked(c, x, axis, false);  // what is no number comes before nothing
+  int64_t last = c.rank(r.x) - 1;
+  ValueId number = c.compare("eq", r.x, r.x);
+  ValueId count = c.reduce(Op::Sum, c.cast(number, DType::I64), {last}, true);
+  ValueId middle = c.make(Op::Div, {c.sub(count, c.scalar(1, DType::I64)), c.scalar(2, DType::I64)},
+                          {{Key::Mode, std::string("floor")}});
+  ValueId chosen = c.make(Op::Logical, {c.compare("eq", r.rank, middle), number}, {{Key::Fn, std::string("and")}});
+  auto picked = [&](ValueId from) {
+    return c.reduce(Op::Sum, c.where(chosen, from, c.scalar(0, c.dtype(from))), {last}, true);
+  };
+  ValueId any = c.cast(c.clamp(count, std::nullopt, 1.0), c.dtype(r.x));
+  std::vector<ValueId> results = {c.reshape(c.div(picked(r.x), any), c.result().shape), kNone};
+  if (places) results[1] = c.reshape(picked(c.counted(r.length)), c.result(1).shape);
+  return results;
+}
+
+Results nanmedian_all(Call& c) {
+  ValueId x = c.tensor(0);
+  return median_of_numbers(c, c.reshape(x, {element_count(c.shape(x))}), 0, false)[0];
+}
+Results nanmedian(Call& c) {
+  ValueId x = c.tensor(0);
+  return median_of_numbers(c, x, c.axis(1, c.rank(x)), c.wants(1));
+}
+
 Results median_all(Call& c) {
   ValueId x = c.tensor(0);
   return one_rank(c, c.reshape(x, {element_count(c.shape(x))}), 0, -1, true, false).values[0];
@@ -94,6 +138,30 @@ Results kthvalue(Call& c) {
   ValueId x = c.tensor(0);
   if (c.integer(1) < 1) malformed("it asks for element {}", c.integer(1));
   return one_rank(c, x, c.axis(2, c.rank(x)), c.integer(1) - 1, c.wants(0), c.wants(1));
+}
+
+// The element that occurs most often, the smallest of those, and the last place where it stands
+Results mode(Call& c) {
+  ValueId x = c.tensor(0);
+  int64_t axis = c.axis(1, c.rank(x));
+  Ranked r = ranked(c, x, axis, false);
+  int64_t last = c.rank(r.x) - 1;
+  ValueId same = c.compare("eq", c.unsqueeze(r.x, last + 1), c.unsqueeze(r.x, last));
+  ValueId times = c.reduce(Op::Sum, c.cast(same, DType::I64), {last + 1}, false);
+  // More often counts before smaller: of equal elements the last one has the highest rank, and wins.
+  ValueId group = c.reduce(
+      Op::ReduceMin, c.where(same, c.unsqueeze(r.rank, last), c.scalar(static_cast<double>(r.length), DType::I64)),
+      {last + 1}, false);
+  ValueId size = c.scalar(static_cast<double>(r.length), DType::I64);
+  ValueId score = c.add(c.mul(c.sub(c.mul(times, size), group), size), c.sub(r.rank, group));
+  ValueId best = c.compare("eq", score, c.reduce(Op::ReduceMax, score, {last}, true));
+  auto picked = [&](ValueId from) {
+    return c.reduce(Op::Sum, c.where(best, from, c.scalar(0, c.dtype(from))), {last}, false);
+  };
+  std::vector<ValueId> results = {kNone, kNone};
+  if (c.wants(0)) results[0] = c.reshape(c.cast(picked(r.x), c.dtype(x)), c.result(0).shape);
+  if (c.wants(1)) results[1] = c.reshape(picked(c.counted(r.length)), c.result(1).shape);
+  return results;
 }
 
 // How much each sorted element counts in a quantile
@@ -209,6 +277,9 @@ constexpr Row kSortRows[] = {
     {"aten.msort.default", "self", msort},
     {"aten.median.default", "self", median_all},
     {"aten.median.dim", "self, dim, keepdim=False", median},
+    {"aten.nanmedian.default", "self", nanmedian_all},
+    {"aten.nanmedian.dim", "self, dim, keepdim=False", nanmedian},
+    {"aten.mode.default", "self, dim=-1, keepdim=False", mode},
     {"aten.kthvalue.default", "self, k, dim=-1, keepdim=False", kthvalue},
     {"aten.quantile.default", "self, q, dim=None, keepdim=False, *, interpolation='linear'", quantile},
     {"aten.quantile.scalar", "self, q, dim=None, keepdim=False, *, interpolation='linear'", quantile},

@@ -158,7 +158,7 @@ ValueId positions_of_maxima(Call& c, ValueId x, const Ints& kernel, const Ints& 
     Windows w{kernel[d], stride[d], dilation[d], out[out.size() - n + d]};
     if (w.size < 1 || w.step < 1 || w.dilation < 1 || w.count < 1 || padding[d] < 0) malformed("its windows are empty");
     int64_t after = std::max<int64_t>(0, w.reach() - in[d + 2] - padding[d]);
-    x = c.pad(x, static_cast<int64_t>(d) + 2, padding[d], after, std::numeric_limits<float>::lowest());
+    x = c.pad(x, static_cast<int64_t>(d) + 2, padding[d], after, -std::numeric_limits<double>::infinity());
     windows.push_back(w);
   }
   ValueId which = c.make(Op::ArgMax, {with_positions(c, x, windows)}, {{Key::Axis, int64_t{2}}, {Key::Keepdim, false}});

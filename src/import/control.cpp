@@ -47,6 +47,7 @@ std::vector<GraphImporter::Operand> GraphImporter::operands(Json argument) {
   if (const auto* tensors = std::get_if<std::vector<TensorArg>>(&value)) {
     for (const TensorArg& arg : *tensors) {
       if (!arg.binding) malformed("control flow gets None as an operand");
+      if (arg.binding->complex) malformed("control flow gets complex numbers; hand in torch.view_as_real() of them");
       list.push_back({arg.binding, false});
     }
   } else if (const Ints* empty = std::get_if<Ints>(&value); !empty || !empty->empty()) {

@@ -185,6 +185,7 @@ class ProgramImporter {
       malformed("The program takes an argument that is not a tensor ({}); make it a constant before export.", kind);
     std::string name(as_text(member(value, "name"), "name"));
     TensorMeta meta = main_.declared(name);
+    if (meta.complex) malformed("The input `{}` is complex; take its real and imaginary parts as an input.", name);
     ValueId input = graph_.add_input(meta.type, name, {Port::Role::User, name, {}});
     TensorStorage& storage = main_.scope.bind_value(as_text(member(value, "name"), "name"), input, meta.contiguous());
     storage.origin = TensorStorage::Origin::UserInput;
@@ -226,6 +227,7 @@ class ProgramImporter {
     Binding* binding = name.empty() ? nullptr : &main_.scope.get(name);
     if (!binding || binding->number || binding->absent)
       malformed("The program returns a Python number or text; return tensors only.");
+    if (binding->complex) malformed("The output `{}` is complex; return torch.view_as_real() of it.", name);
     graph_.add_output(main_.read(name), {Port::Role::User, std::string(name), {}});
   }
 

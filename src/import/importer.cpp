@@ -1,5 +1,8 @@
 #include "import/importer.h"
 
+#include <algorithm>
+
+#include "import/complex.h"
 #include "ops/ops.h"
 #include "support/check.h"
 
@@ -24,6 +27,19 @@ const Program::Target& Program::target(std::string_view name) {
   if (fresh) {
     at->second.found = find_row(name);
     if (at->second.found.row) at->second.params = parse_schema(at->second.found.row->schema);
+  }
+  return at->second;
+}
+
+const Program::Target& Program::complex_target(std::string_view name) {
+  auto [at, fresh] = complex_targets_.try_emplace(name);
+  if (fresh) {
+    at->second.found = find_complex_row(name);
+    const Row* row = at->second.found.row;
+    if (const Row* plain = find_row(name).row)
+      at->second.params = parse_schema(plain->schema);
+    else if (row)
+      at->second.params = parse_schema(row->schema);
   }
   return at->second;
 }
@@ -313,6 +329,9 @@ void GraphImporter::import_operator(const Fields& node, std::string_view target,
   std::string why = "no core operator expresses it";
   try {
     fill_arguments(call, node, known);
+    const bool complex = std::any_of(call.args.begin(), call.args.end(), is_complex) ||
+                         std::any_of(outputs.metas.begin(), outputs.metas.end(), [](auto& m) { return m.complex; });
+    if (complex) return import_complex(node, target, outputs);
     if (call.row && call.row->build) values = call.row->build(call).values;
   } catch (const Unsupported& form) {
     values.clear();
@@ -328,6 +347,26 @@ void GraphImporter::import_operator(const Fields& node, std::string_view target,
   }
   if (!call.warning.empty()) note(call.warning, true);
   bind_results(call, known, outputs, std::move(values));
+}
+
+void GraphImporter::import_complex(const Fields& node, std::string_view target, const Outputs& outputs) {
+  Program::Target known = program_.complex_target(target);
+  constexpr std::string_view kAdvice = "compute with real and imaginary parts";
+  if (!known.found.row) malformed("it computes with complex numbers, which is not supported; {}", kAdvice);
+  const Row& row = *known.found.row;
+  const Row* plain = program_.target(target).found.row;
+  const bool parts = !row.build || &row == plain;
+  Results results(kNone);
+  try {
+    fill_arguments(call_, node, known);
+    CHECK(row.build || (plain && plain->build), "no row does {} to each part", target);
+    call_.row = parts ? plain : &row;
+    results = parts ? by_parts(call_, *plain) : row.build(call_);
+  } catch (const Unsupported& form) {  // no kernel of the host's takes complex numbers either
+    malformed("it computes with complex numbers: {}; {}", form.reason, kAdvice);
+  }
+  if (parts) known.found.row = nullptr;  // the joined parts are no view
+  bind_results(call_, known, outputs, std::move(results.values));
 }
 
 void GraphImporter::note(std::string message, bool warning) {
@@ -371,6 +410,7 @@ void GraphImporter::bind_results(Call& call, const Program::Target& known, const
     } else {
       scope.bind_value(outputs.names[i], values[i], meta.contiguous());
     }
+    scope.get(outputs.names[i]).complex = meta.complex;
   }
 }
 
@@ -388,6 +428,7 @@ void GraphImporter::import_number(const Fields& node, std::string_view target) {
   std::optional<Number> result;
   const TensorArg* tensor = args.empty() ? nullptr : std::get_if<TensorArg>(&args[0]);
   if (tensor && tensor->binding) {
+    if (tensor->binding->complex) malformed("it makes a number of a complex tensor");
     if (target == "aten.sym_size.int" && args.size() == 2) {
       const int64_t* axis = std::get_if<int64_t>(&args[1]);
       if (!axis) malformed("it asks for the size of an axis that is not a number");

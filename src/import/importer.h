@@ -25,6 +25,7 @@ struct Program {
     std::vector<Param> params;
   };
   const Target& target(std::string_view name);
+  const Target& complex_target(std::string_view name);  // for complex operands or results
 
   const StoredTensor* weight(std::string_view fqn, bool persistent);
   void problem(std::string message);  // throws when there are too many
@@ -37,7 +38,7 @@ struct Program {
   int depth = 0;
 
  private:
-  std::unordered_map<std::string_view, Target> targets_;
+  std::unordered_map<std::string_view, Target> targets_, complex_targets_;
   std::unordered_map<std::string_view, StoredTensor> weights_;
 };
 
@@ -79,6 +80,7 @@ class GraphImporter {
   void import_node(Json json);
   void dispatch(const Fields& node, std::string_view target);
   void import_operator(const Fields& node, std::string_view target, const Program::Target& known);
+  void import_complex(const Fields& node, std::string_view target, const Outputs& outputs);
   void import_number(const Fields& node, std::string_view target);
   void fill_arguments(Call& call, const Fields& node, const Program::Target& known);
   void bind_results(Call& call, const Program::Target& known, const Outputs& outputs, std::vector<ValueId> values);

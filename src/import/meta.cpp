@@ -119,10 +119,9 @@ DType dtype_from_code(int64_t code, std::string_view what) {
     case 8: return DType::F64;
     case 12: return DType::Bool;
     case 13: return DType::BF16;
-    case 9:
-    case 10:
-    case 11:
-      malformed("`{}` holds complex numbers, which are not supported; compute with real and imaginary parts", what);
+    case 9: return DType::F16;
+    case 10: return DType::F32;
+    case 11: return DType::F64;
     default: malformed("`{}` has an element type that is not supported (ScalarType {} of torch.export).", what, code);
   }
 }
@@ -141,9 +140,29 @@ int64_t checked_count(const Shape& shape, std::string_view what) {
   return empty ? 0 : count;
 }
 
+namespace {
+
+// Strides of a few elements more than any machine holds: doubled, they must not run over.
+int64_t twice(int64_t elements, std::string_view what) {
+  if (elements > kMaxElements || elements < -kMaxElements) malformed("`{}` has strides that no machine holds", what);
+  return 2 * elements;
+}
+
+void add_parts(TensorMeta& meta, std::string_view what) {
+  meta.type.shape.push_back(2);
+  checked_count(meta.type.shape, what);
+  meta.offset = twice(meta.offset, what);
+  for (int64_t& stride : meta.strides) stride = twice(stride, what);
+  meta.strides.push_back(1);
+}
+
+}  // namespace
+
 TensorMeta read_meta(Json meta, const Symbols& symbols, std::string_view what) {
   TensorMeta result;
-  result.type.dtype = dtype_from_code(as_integer(member(meta, "dtype"), "dtype"), what);
+  const int64_t code = as_integer(member(meta, "dtype"), "dtype");
+  result.type.dtype = dtype_from_code(code, what);
+  result.complex = code >= 9 && code <= 11;
   for (Json size : as_array(member(meta, "sizes"), "sizes")) {
     if (result.type.shape.size() >= kMaxRank) malformed("`{}` has more than {} dimensions.", what, kMaxRank);
     result.type.shape.push_back(symbols.value(size, what));
@@ -158,6 +177,7 @@ TensorMeta read_meta(Json meta, const Symbols& symbols, std::string_view what) {
   // The results of a loop are said to begin anywhere in their storage (u0); here they have one of their own.
   if (std::optional<Json> offset = find(meta, "storage_offset"); offset && symbols.open_symbol(*offset).empty())
     result.offset = symbols.value(*offset, what);
+  if (result.complex) add_parts(result, what);
   return result;
 }
 

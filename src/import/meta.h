@@ -40,13 +40,15 @@ struct TensorMeta {
   Type type;
   Ints strides;  // in elements; empty when the file has none
   int64_t offset = 0;
+  bool complex = false;  // the last axis holds the real and the imaginary part; the file has no such axis
 
   bool contiguous() const;  // row-major
 };
 
 TensorMeta read_meta(Json meta, const Symbols& symbols, std::string_view what);
 
-// torch.export's own numbering (neither c10's nor the .pte's). Throws Malformed for types we have no numbers for.
+// torch.export's own numbering (neither c10's nor the .pte's). Of complex numbers: what their parts are. Throws
+// Malformed for types we have no numbers for.
 DType dtype_from_code(int64_t code, std::string_view what);
 
 // Elements of a type, after checking that sizes are neither negative nor absurd.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/ops.h"
 #include "support/check.h"
 
 namespace swoop {
@@ -9,12 +10,6 @@ namespace swoop {
 namespace {
 
 bool is_move(Op op) { return op == Op::Reshape || op == Op::Transpose || op == Op::Slice || op == Op::Expand; }
-
-Ints inverse(const Ints& perm) {
-  Ints result(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) result[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  return result;
-}
 
 // base with base[start : start + n * step : step] along axis replaced by part.
 ValueId write_slice(NodeBuilder& at, const Node& slice, ValueId base, ValueId part) {
@@ -76,6 +71,7 @@ void Scope::bind_constant(std::string_view name, std::string_view fqn, const Sto
   made.origin = TensorStorage::Origin::Weight;
   made.name = fqn;
   made.constant = constant;
+  binding.complex = constant->complex;
 }
 
 TensorStorage& Scope::bind_value(std::string_view name, ValueId value, bool contiguous) {
@@ -117,6 +113,14 @@ void Scope::bind_alias(std::string_view name, const Binding& other) {
     return;
   }
   fresh(name) = std::move(copy);
+}
+
+Binding Scope::unnamed(ValueId value) {
+  Binding binding;
+  binding.storage = static_cast<uint32_t>(storages_.size());
+  binding.value = value;
+  storages_.emplace_back().value = value;
+  return binding;
 }
 
 ValueId Scope::read(Binding& binding, const NodeBuilder& at) {
@@ -166,6 +170,7 @@ const StoredTensor* Scope::constant(const Binding& binding) const {
 }
 
 void Scope::make_state(TensorStorage& storage) {
+  if (storage.constant->complex) malformed("the buffer `{}` is state and complex; keep its parts", storage.name);
   ValueId constant = storage.value;
   storage.value =
       graph_.add_input(storage.constant->type, storage.name, {Port::Role::State, storage.name, storage.constant->data});

@@ -36,6 +36,7 @@ struct Binding {
   ValueId value = kNone;     // of `version`
   uint32_t version = 0;
   bool contiguous = true;
+  bool complex = false;  // complex.h
 };
 
 class Scope {
@@ -52,6 +53,7 @@ class Scope {
   // A result of an operator whose results alias `base`; a fresh value when no chain of moves leads back to it.
   void bind_view(std::string_view name, const Binding& base, ValueId base_value, ValueId value, bool contiguous);
   void bind_alias(std::string_view name, const Binding& other);
+  Binding unnamed(ValueId value);
 
   ValueId read(Binding& binding, const NodeBuilder& at);
   // What the binding stands for becomes `value` (cast and broadcast to its type); views of the same storage follow.

@@ -8,8 +8,6 @@ namespace swoop {
 
 namespace {
 
-bool is_codes(const Type& type) { return type.quantized() && !type.quant->per_channel() && !is_float(type.dtype); }
-
 Attrs clamp_of(const Node& n) {
   Attrs bounds;
   for (Key key : {Key::ActMin, Key::ActMax})
@@ -75,7 +73,7 @@ bool exact_factor(Rewriter& rw, const Node& n) {
     if (!factor || *factor == 0 || !is_codes(rw.type(n.inputs[i])) || !is_codes(rw.type(n.inputs[1 - i]))) continue;
     if (std::abs(codes_of(rw.value(n.inputs[i]))[0] - rw.type(n.inputs[i]).zero_point()) == 1) continue;
     if (rw.type(n.inputs[i]).dtype == DType::I32 || rw.value(n.inputs[1 - i]).constant) continue;
-    int rank = std::max(rw.type(n.inputs[i]).rank(), 1);
+    int rank = rw.type(n.outputs[0]).rank();
     rw.set_input(n, i, scalar(rw, rw.type(n.inputs[i]).dtype, rank, *factor < 0 ? -1 : 1, std::fabs(*factor)));
     return true;
   }
@@ -152,6 +150,11 @@ bool narrow_argmax(Rewriter& rw, const Node& n) {
   perm.push_back(axis);
   ValueId from = axis == last ? n.inputs[0] : transpose(rw, n.inputs[0], perm);
   Shape kept = rw.type(from).shape;
+  if (kept.size() > 4) {  // regor takes no more
+    from = reshape(rw, from, rows_shape(rw, element_count(kept) / kept.back(), kept.back()));
+    kept = rw.type(from).shape;
+    last = 3;
+  }
   kept.back() = 1;
   ValueId index = rw.make(Op::ArgMax, {from}, {{Key::Axis, last}, {Key::Keepdim, true}}, Type{DType::I32, kept, {}});
   rw.replace(n, rw.make(Op::Cast, {reshape(rw, index, out.shape)}, {{Key::DType, DType::I64}}, out));
@@ -243,7 +246,7 @@ bool requantize_by_product(Rewriter& rw, const Node& n) {
   constexpr int64_t kFew = 4096;
   const Type& x = rw.type(n.inputs[0]);
   if (!computes_on_codes(rw, n) || element_count(x.shape) > kFew) return false;
-  ValueId one = scalar(rw, x.dtype, std::max(x.rank(), 1), 1, 1.0);
+  ValueId one = scalar(rw, x.dtype, x.rank(), 1, 1.0);
   rw.replace(n, rw.make(Op::Mul, {n.inputs[0], one}, {}, rw.type(n.outputs[0])));
   return true;
 }

@@ -26,6 +26,10 @@ inline std::vector<Op> axis_ops() {
 // cycles per element, over the width 0.3 to 0.5, and any and all are maxima too. A sum over channels is a convolution.
 inline bool wants_width(Op op) { return info(op).traits.reduction && op != Op::Sum && op != Op::Mean; }
 
+inline bool is_codes(const Type& type) {
+  return type.quantized() && !type.quant->per_channel() && !is_float(type.dtype);
+}
+
 // The node's own result type with another shape.
 inline Type with_shape(const Type& type, Shape shape) {
   Type result = type;
@@ -40,12 +44,6 @@ inline ValueId reshape(Rewriter& rw, ValueId x, Shape shape) {
 
 inline ValueId transpose(Rewriter& rw, ValueId x, Ints perm) {
   return rw.make(Op::Transpose, {x}, {{Key::Perm, std::move(perm)}});
-}
-
-inline Ints inverse(const Ints& perm) {
-  Ints result(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) result[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  return result;
 }
 
 inline Shape permuted(const Shape& shape, const Ints& perm) {

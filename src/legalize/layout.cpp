@@ -179,6 +179,21 @@ bool fold_transpose_into_weights(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// conv of a batch of single pixels  ->  of one row of them, which is one operation instead of several. With a table
+// after the batch, regor 5.1.0 computes other numbers (docs/regor-defects.md).
+bool pixels_to_row(Rewriter& rw, const Node& n) {
+  if (!n.flag(Key::ChannelsLast) || !on_integers(rw.graph(), n)) return false;
+  const Shape in = rw.type(n.inputs[0]).shape, kernel = rw.type(n.inputs[1]).shape;
+  const Type out = rw.type(n.outputs[0]);
+  if (in.size() != 4 || in[0] == 1 || in[0] > facts_of(rw).max_axis || in[1] * in[2] != 1) return false;
+  if (kernel[1] * kernel[2] != 1 || out.shape[1] * out.shape[2] != 1) return false;
+  std::vector<ValueId> inputs = n.inputs;
+  inputs[0] = reshape(rw, inputs[0], {1, 1, in[0], in[3]});
+  ValueId row = rw.make(Op::Conv, inputs, n.attrs, with_shape(out, {1, 1, in[0], out.shape[3]}));
+  rw.replace(n, reshape(rw, row, out.shape));
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> sinking_rules();
@@ -190,6 +205,7 @@ std::span<const Rule> layout_rules() {
       {"sink-reshape-past-elementwise", elementwise_ops(), sink_reshape_past_elementwise},
       {"slice-before-reshape", {Op::Slice}, slice_before_reshape},
       {"fold-transpose-into-weights", {Op::Conv}, fold_transpose_into_weights},
+      {"pixels-to-row", {Op::Conv}, pixels_to_row},
   };
   static const std::vector<Rule> kRules = [] {
     std::vector<Rule> all(sinking_rules().begin(), sinking_rules().end());

@@ -23,7 +23,7 @@ Range variance_range(const Node& n, const Type& x) {
     widest = std::min(widest, 2 * inner[1]);
     least = std::max(inner[0] / 4, std::min(least, inner[0]));
   }
-  widest = std::max(widest, 1e-12);
+  widest = std::max(widest, 1e-30);
   return {std::clamp(least, widest / 1e6, widest / 2), widest};
 }
 
@@ -101,43 +101,57 @@ Type centred_type(const Type& x) {
 struct Deviation {
   Op op;
   ValueId by;
+  double most;  // what c over its deviation can be
 };
 
 // mean(square) + eps, where squares are in units of `unit` and `count` of them go into each mean.
 ValueId mean_square(Rewriter& rw, ValueId square, double eps, Average average, int64_t groups, int64_t count) {
   double unit = rw.type(square).scale() / static_cast<double>(count);
   ValueId mean = average(rw, square, i32_type({}, unit), groups);
-  auto eps_code = static_cast<int64_t>(std::nearbyint(std::min(eps / unit, 1e9)));
+  auto eps_code = static_cast<int64_t>(std::nearbyint(eps / unit));
   if (eps_code == 0) return mean;
   ValueId added = scalar(rw, DType::I32, rw.type(mean).rank(), eps_code, unit);
   return rw.make(Op::Add, {mean, added}, {}, i32_type(rw.type(mean).shape, unit));
 }
 
 // sqrt(mean(c^2) + eps) for c with the variance in `range`. Of 8-bit values its inverse in 16 bits; of 16-bit values,
-// whose deviation c has in 32 bits, the root itself in 32 bits, which are right for any range.
+// whose deviation c has in 32 bits, and of short rows of small numbers the root itself in 32 bits, which are right for
+// any range.
 Deviation deviation(Rewriter& rw, ValueId c, bool wide, Range range, double eps, Average average, int64_t groups,
                     int64_t count) {
   const Shape shape = rw.type(c).shape;
   Range reals = range_of(rw.type(c));
   // One number may be as far from the mean as all together.
-  double most = std::min(std::max(-reals.min, reals.max), std::sqrt(range.max * static_cast<double>(count)));
+  double reach = std::max(-reals.min, reals.max);
+  double most = std::min(reach, std::sqrt(range.max * static_cast<double>(count)));
+  // All squares together are at most 2^30, and so is epsilon; its tenth more leaves room for rounding.
+  const double top = static_cast<double>(int64_t{1} << 30) / static_cast<double>(count);
+  const double least = 1.1 * eps / top;
+  const double unit = std::max(most * most / std::min(32767.0, top), least);
+  // In a short row of small numbers, squares of 16 bits would be off by more than 2 % together.
+  constexpr int64_t kShort = 32;
+  const double rounding = unit / std::sqrt(12.0 * static_cast<double>(count));
+  wide |= count <= kShort && rounding > 0.02 * (range.min + eps);
   if (rw.type(c).dtype == DType::I32) {
-    most = std::min(most, 65536 * kFine * rw.type(c).scale());  // two 16-bit codes are no further apart
+    reach = 65536 * kFine * rw.type(c).scale();  // two 16-bit codes are no further apart
+    most = std::min(most, reach);
     c = rw.make(Op::Quantize, {c}, {}, i16_type(shape, most / 32767));
   } else if (wide) {
-    most = std::max(-reals.min, reals.max);  // the codes of c are not cut
+    most = reach;  // the codes of c are not cut
   }
-  // All squares together are below 2^30.
-  double top = static_cast<double>(int64_t{1} << 30) / static_cast<double>(count);
+  // Of `count` numbers none is further than sqrt(count) deviations from their mean, and epsilon is in each deviation.
+  const double normal = std::min(std::sqrt(static_cast<double>(count)), reach / std::sqrt(eps));
   if (wide) {
-    ValueId square = rw.make(Op::Mul, {c, c}, {}, i32_type(shape, most * most / top));
+    ValueId square = rw.make(Op::Mul, {c, c}, {}, i32_type(shape, std::max(most * most / top, least)));
     ValueId mean = mean_square(rw, square, eps, average, groups, count);
     double root = std::sqrt(rw.type(mean).scale()) / 16384;  // of the largest mean it has 30 bits
-    return {Op::Div, unary(rw, "sqrt", mean, i32_type(rw.type(mean).shape, root))};
+    return {Op::Div, unary(rw, "sqrt", mean, i32_type(rw.type(mean).shape, root)), normal};
   }
-  ValueId square = rw.make(Op::Mul, {c, c}, {}, i16_type(shape, most * most / std::min(32767.0, top)));
+  ValueId square = rw.make(Op::Mul, {c, c}, {}, i16_type(shape, unit));
   ValueId mean = mean_square(rw, square, eps, average, groups, count);
-  return {Op::Mul, unary(rw, "rsqrt", mean, i16_type(rw.type(mean).shape, 1.0 / std::sqrt(range.min + eps) / 32767))};
+  const double inverse = 1.0 / std::sqrt(range.min + eps);
+  return {Op::Mul, unary(rw, "rsqrt", mean, i16_type(rw.type(mean).shape, inverse / 32767)),
+          std::min(normal, reach * inverse)};
 }
 
 std::vector<double> reals(const Rewriter& rw, ValueId id, int64_t count, double otherwise) {
@@ -148,7 +162,8 @@ std::vector<double> reals(const Rewriter& rw, ValueId id, int64_t count, double 
 }
 
 bool all_equal(std::span<const double> list, double value) {
-  return std::all_of(list.begin(), list.end(), [=](double v) { return v == value; });
+  constexpr double kRounding = 1e-6;  // 127 steps of 1 / 127, as a float, are not quite 1
+  return std::all_of(list.begin(), list.end(), [=](double v) { return std::fabs(v - value) <= kRounding * value; });
 }
 
 ValueId input_or_none(const Node& n, size_t i) { return i < n.inputs.size() ? n.inputs[i] : kNone; }
@@ -161,17 +176,13 @@ Attrs clamp_of(const Node& n) {
   return bounds;
 }
 
-// gain * (c over its deviation) + offset along the last dim. Of `count` numbers none is further than sqrt(count)
-// deviations from their mean.
+// gain * (c over its deviation) + offset along the last dim
 ValueId scaled(Rewriter& rw, ValueId c, Deviation d, std::span<const double> gain, std::span<const double> offset,
-               int64_t count, Type out, const Attrs& bounds) {
+               Type out, const Attrs& bounds) {
   const Shape shape = rw.type(c).shape;
   out.shape = shape;
   if (all_equal(gain, 1.0) && all_equal(offset, 0.0)) return rw.make(d.op, {c, d.by}, bounds, out);
-  Range most = range_of(rw.type(c));
-  double reach = std::sqrt(static_cast<double>(count));
-  if (d.op == Op::Mul) reach = std::min(reach, std::max(-most.min, most.max) * range_of(rw.type(d.by)).max);
-  ValueId normal = rw.make(d.op, {c, d.by}, {}, i16_type(shape, reach / 32767));
+  ValueId normal = rw.make(d.op, {c, d.by}, {}, i16_type(shape, d.most / 32767));
   // Where products are not chained, a convolution carries the vectors.
   if (facts_of(rw).chains_elementwise) return scale_by_vectors(rw, normal, gain, offset, out, bounds);
   int64_t length = shape.back();
@@ -206,7 +217,7 @@ bool expand_row_norm(Rewriter& rw, const Node& n) {
   Deviation d = deviation(rw, c, rw.type(x).dtype == DType::I16, range, eps, average_rows, 1, length);
   std::vector<double> gain = reals(rw, weight, length, 1.0);
   std::vector<double> offset = reals(rw, bias, length, 0.0);
-  rw.replace(n, reshape(rw, scaled(rw, c, d, gain, offset, length, out, clamp_of(n)), shape));
+  rw.replace(n, reshape(rw, scaled(rw, c, d, gain, offset, out, clamp_of(n)), shape));
   return true;
 }
 
@@ -229,8 +240,7 @@ bool expand_group_norm(Rewriter& rw, const Node& n) {
   ValueId c = rw.make(Op::Sub, {widen(rw, x), mean}, {}, with_shape(centred_type(rw.type(x)), rw.type(x).shape));
   Deviation d = deviation(rw, c, !narrow, range, n.real(Key::Eps), average_groups, groups, count);
   d.by = spread_groups(rw, d.by, shape[1]);
-  ValueId y =
-      scaled(rw, c, d, reals(rw, weight, shape[1], 1.0), reals(rw, bias, shape[1], 0.0), count, out, clamp_of(n));
+  ValueId y = scaled(rw, c, d, reals(rw, weight, shape[1], 1.0), reals(rw, bias, shape[1], 0.0), out, clamp_of(n));
   rw.replace(n, reshape(rw, transpose(rw, y, {0, 3, 1, 2}), shape));
   return true;
 }

@@ -46,25 +46,27 @@ bool split_requantize(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// quantize(cast of small integers to float)  ->  cast to the quantized type: a camera's bytes are codes already
+// quantize(cast of booleans or small integers to float)  ->  cast to the quantized type: a camera's bytes are codes
+// already
 bool cast_to_codes(Rewriter& rw, const Node& n) {
   const Node* cast = rw.producer(n, 0, Op::Cast);
   if (!cast) return false;
   const Type& from = rw.type(cast->inputs[0]);
-  if (from.quantized() || (from.dtype != DType::U8 && from.dtype != DType::I8 && from.dtype != DType::I16))
-    return false;
+  bool small =
+      from.dtype == DType::Bool || from.dtype == DType::U8 || from.dtype == DType::I8 || from.dtype == DType::I16;
+  if (from.quantized() || !small) return false;
   rw.replace(n, rw.make(Op::Cast, cast->inputs, cast->attrs, rw.type(n.outputs[0])));
   return true;
 }
 
-// concat of differently quantized parts  ->  each part requantized first
-bool requantize_concat(Rewriter& rw, const Node& n) {
-  if (!on_integers(rw.graph(), n)) return false;
+// concat or scatter of differently quantized parts  ->  each part requantized first
+bool requantize_parts(Rewriter& rw, const Node& n) {
   const Type& out = rw.type(n.outputs[0]);
+  if (!is_codes(out)) return false;
   bool changed = false;
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     Type part = rw.type(n.inputs[i]);
-    if (part.quant == out.quant && part.dtype == out.dtype) continue;
+    if (!is_codes(part) || (part.quant == out.quant && part.dtype == out.dtype)) continue;
     part.quant = out.quant;
     part.dtype = out.dtype;
     rw.set_input(n, i, rw.make(Op::Quantize, {n.inputs[i]}, {}, part));
@@ -144,7 +146,7 @@ std::span<const Rule> primitive_rules() {
        ops_where([](const OpInfo& op) { return op.traits.movement && op.policy == Policy::SameAsInput; }),
        split_requantize},
       {"cast-to-codes", {Op::Quantize}, cast_to_codes},
-      {"requantize-concat", {Op::Concat}, requantize_concat},
+      {"requantize-parts", {Op::Concat, Op::ScatterElements}, requantize_parts},
       {"keep-reduced-dims", ops_where([](const OpInfo& op) { return op.traits.reduction; }), keep_reduced_dims},
       {"expand-to-repeat", {Op::Expand}, expand_to_repeat},
       {"unstep-slice", {Op::Slice}, unstep_slice},

@@ -44,6 +44,20 @@ bool constant_matmul_to_linear(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// matmul(8 bits, 16 bits)  ->  matmul(16 bits, 16 bits) of the same numbers
+bool widen_matmul_operand(Rewriter& rw, const Node& n) {
+  if (!on_integers(rw.graph(), n)) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    const Type& own = rw.type(n.inputs[i]);
+    if (own.dtype != DType::I8 || own.quant->per_channel() || rw.type(n.inputs[1 - i]).dtype != DType::I16) continue;
+    std::vector<ValueId> inputs = n.inputs;
+    inputs[i] = rw.make(Op::Quantize, {inputs[i]}, {}, quantized(DType::I16, own.shape, own.scale(), 0));
+    rw.replace(n, rw.make(Op::MatMul, inputs, n.attrs, rw.type(n.outputs[0])));
+    return true;
+  }
+  return false;
+}
+
 // matmul of any rank  ->  rank 3, [batch, M, K] x [batch, K, N], batch dims broadcast by repeating
 bool matmul_to_rank_3(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
@@ -79,6 +93,7 @@ std::span<const Rule> product_rules() {
   static const Rule kRules[] = {
       {"constant-matmul-to-linear", {Op::MatMul}, constant_matmul_to_linear},
       {"linear-to-conv", {Op::Linear}, linear_to_conv},
+      {"widen-matmul-operand", {Op::MatMul}, widen_matmul_operand},  // what is left after constants
       {"matmul-to-rank-3", {Op::MatMul}, matmul_to_rank_3},
   };
   return kRules;

@@ -111,7 +111,7 @@ bool merge_reduced_dims(Rewriter& rw, const Node& n) {
   if (!n.flag(Key::Keepdim) || n.ints(Key::Axes).size() == 1 || !on_integers(rw.graph(), n)) return false;
   const Type out = rw.type(n.outputs[0]);
   std::optional<Block> block = block_of(rw.type(n.inputs[0]).shape, n.ints(Key::Axes));
-  if (!block) return false;
+  if (!block || block->length > facts_of(rw).max_axis) return false;
   Shape merged = {block->before, block->length};
   if (block->after != 1) merged.push_back(block->after);
   Attrs attrs = n.attrs;
@@ -122,12 +122,31 @@ bool merge_reduced_dims(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// sum or mean over a dim that is longer than an axis of the core  ->  over two dims
+bool split_reduced_dim(Rewriter& rw, const Node& n) {
+  if (!n.flag(Key::Keepdim) || n.ints(Key::Axes).size() != 1 || !on_integers(rw.graph(), n)) return false;
+  const int64_t most = facts_of(rw).max_axis;
+  const Type out = rw.type(n.outputs[0]);
+  const Shape shape = rw.type(n.inputs[0]).shape;
+  auto axis = static_cast<size_t>(n.ints(Key::Axes)[0]);
+  if (axis >= shape.size() || shape[axis] <= most) return false;
+  const int64_t inner = largest_divisor(shape[axis], most), outer = shape[axis] / inner;
+  if (outer > most) return false;  // a large prime
+  Shape split = {product(shape, 0, axis), outer, inner, product(shape, axis + 1, shape.size())};
+  Attrs attrs = n.attrs;
+  attrs.set(Key::Axes, Ints{1, 2});
+  ValueId sum = rw.make(n.op, {reshape(rw, n.inputs[0], split)}, attrs, with_shape(out, {split[0], 1, 1, split[3]}));
+  rw.replace(n, reshape(rw, sum, out.shape));
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> reduction_rules() {
   static const Rule kRules[] = {
       {"sum-by-conv", {Op::Sum, Op::Mean}, sum_by_conv},
       {"merge-reduced-dims", {Op::Sum, Op::Mean}, merge_reduced_dims},  // after sum-by-conv, which looks for a plane
+      {"split-reduced-dim", {Op::Sum, Op::Mean}, split_reduced_dim},
   };
   return kRules;
 }

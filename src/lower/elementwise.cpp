@@ -122,9 +122,30 @@ tosa::TensorId Lowering::flip_sign(Id x) {
 Result<tosa::TensorId> Lowering::quantize(const Node& n) { return requantize(n, in(n, 0), out(n)); }
 
 // Integers that become quantized are codes of scale 1: a camera's bytes.
+// Codes 0 and 1 that leave as booleans: a boolean at a port is a byte.
+bool Lowering::is_boolean_byte(const Node& n) const {
+  const Type& from = in(n, 0);
+  return n.op == Op::Cast && out(n).dtype == DType::Bool && from.quantized() && from.dtype == DType::I8 &&
+         from.quant->zero_point[0] == 0 && from.quant->qmin == 0 && from.quant->qmax == 1;
+}
+
+// A boolean that comes from outside and becomes codes at once
+bool Lowering::is_boolean_byte(ValueId input) const {
+  const Value& value = graph_.value(input);
+  return value.type.dtype == DType::Bool && std::all_of(value.uses.begin(), value.uses.end(), [&](const Use& use) {
+           return use.node != kNone && graph_.node(use.node).op == Op::Cast && out(graph_.node(use.node)).quantized();
+         });
+}
+
 Result<tosa::TensorId> Lowering::cast(const Node& n) {
   const Type& from = in(n, 0);
+  if (from.dtype == DType::Bool && out(n).quantized()) {
+    Id x = operand(n.inputs[0]);
+    if (b.dtype(x) == tosa::DType::Bool) x = b.cast(x, tosa::DType::I8);
+    return activate(requantize(x, quantized(DType::I8, from.shape, 1.0, 0), out(n)), n);
+  }
   if (out(n).quantized()) return requantize(n, quantized(from.dtype, from.shape, 1.0, 0), out(n));
+  if (is_boolean_byte(n)) return operand(n.inputs[0]);
   return b.cast(operand(n.inputs[0]), tosa_dtype(out(n).dtype));
 }
 

@@ -66,7 +66,8 @@ Lowering::Lowering(const Graph& graph, tosa::Program& program, std::string body_
 Result<void> Lowering::run() {
   for (ValueId input : graph_.inputs()) {
     const Value& value = graph_.value(input);
-    tensors_[input] = b.input(value.name, tosa_dtype(value.type.dtype), tosa_shape(value.type.shape));
+    tosa::DType dtype = is_boolean_byte(input) ? tosa::DType::I8 : tosa_dtype(value.type.dtype);
+    tensors_[input] = b.input(value.name, dtype, tosa_shape(value.type.shape));
   }
   for (NodeId id : graph_.order()) {
     const Node& node = graph_.node(id);
@@ -79,6 +80,7 @@ Result<void> Lowering::run() {
     }
     size_t known = program_.bodies[b.body_id()].tensors.size();
     TRY_ASSIGN(Id result, lower_node(node));
+    if (bounds_.overflow()) return cannot(node, "some input would make one of its sums leave its type");
     if (result >= known)
       b.rename(result, graph_.value(node.outputs[0]).name);  // else it is an operand, and has its name
     CHECK(b.shape(result) == tosa_shape(out(node).shape), "{} lowers to another shape than {}", node.name,

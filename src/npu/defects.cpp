@@ -94,10 +94,68 @@ class SliceGuard {
   std::vector<size_t> producer_;  // by tensor, of those that were there at the start
 };
 
+// A number minus a tensor of more than four dims: regor reads past the number. The dims in front become one.
+class FlatDifferences {
+ public:
+  explicit FlatDifferences(tosa::Body& body) : body_(body) {}
+
+  void run() {
+    for (const tosa::Operator& op : body_.operators) {
+      if (reads_past_number(op))
+        flatten(op);
+      else
+        operators_.push_back(op);
+    }
+    body_.operators = std::move(operators_);
+  }
+
+ private:
+  bool reads_past_number(const tosa::Operator& op) const {
+    const size_t rank = body_.tensors[op.outputs[0]].shape.size();
+    return op.op == tosa::Op::Sub && rank > 4 && tosa::element_count(body_.tensors[op.inputs[0]].shape) == 1 &&
+           body_.tensors[op.inputs[0]].is_const;
+  }
+
+  void flatten(const tosa::Operator& op) {
+    tosa::Shape flat = body_.tensors[op.outputs[0]].shape;
+    while (flat.size() > 4) {
+      flat[1] *= flat[0];
+      flat.erase(flat.begin());
+    }
+    tosa::Tensor number = body_.tensors[op.inputs[0]];
+    number.shape.assign(4, 1);
+    number.name.clear();  // the writer makes one up
+    const tosa::TensorId minuend = add(std::move(number));
+    const tosa::TensorId x = add_like(op.inputs[1], flat), difference = add_like(op.outputs[0], flat);
+    operators_.push_back({tosa::Op::Reshape, tosa::ReshapeAttributes{flat}, {op.inputs[1]}, {x}, op.location});
+    operators_.push_back({op.op, op.attributes, {minuend, x}, {difference}, op.location});
+    operators_.push_back({tosa::Op::Reshape,
+                          tosa::ReshapeAttributes{body_.tensors[op.outputs[0]].shape},
+                          {difference},
+                          op.outputs,
+                          op.location});
+  }
+
+  tosa::TensorId add_like(tosa::TensorId id, const tosa::Shape& shape) {
+    return add({{}, body_.tensors[id].dtype, shape, false, {}});
+  }
+
+  tosa::TensorId add(tosa::Tensor tensor) {
+    body_.tensors.push_back(std::move(tensor));
+    return static_cast<tosa::TensorId>(body_.tensors.size() - 1);
+  }
+
+  tosa::Body& body_;
+  std::vector<tosa::Operator> operators_;
+};
+
 }  // namespace
 
 void avoid_defects(tosa::Program& program, const NpuTarget& target) {
-  for (tosa::Body& body : program.bodies) SliceGuard(body, target).run();
+  for (tosa::Body& body : program.bodies) {
+    SliceGuard(body, target).run();
+    FlatDifferences(body).run();
+  }
 }
 
 }  // namespace swoop

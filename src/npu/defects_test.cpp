@@ -45,6 +45,28 @@ TEST(AvoidDefects, keeps_a_slice_apart_from_who_would_misread_it_and_from_nobody
   EXPECT_EQ(pads_in(product_of_slice(1), "ethos-u85-256"), 0u);
 }
 
+TEST(AvoidDefects, takes_a_number_less_many_dims_as_four_dims) {
+  auto difference = [](int rank) {
+    tosa::Program program;
+    tosa::Builder b(program);
+    tosa::Shape shape(static_cast<size_t>(rank), 2);
+    auto x = b.input("x", DType::I32, shape);
+    b.output(b.sub(b.scalar(DType::I32, 5, rank), b.sub(b.scalar(DType::I32, 7, rank), x)));
+    return program;
+  };
+  for (int rank : {4, 5, 6}) {
+    tosa::Program flat = difference(rank);
+    avoid_defects(flat, *parse_target("ethos-u55-128"));
+    ASSERT_TRUE(tosa::validate(flat));
+    EXPECT_EQ(flat.bodies[0].operators.size(), rank > 4 ? 6u : 2u);
+    tosa::TensorData x{DType::I32, tosa::Shape(static_cast<size_t>(rank), 2), {}};
+    for (int32_t i = 0; i < 1 << rank; ++i) append(x.data, i * 1000);
+    const auto before = tosa::run(difference(rank), {&x, 1}), after = tosa::run(flat, {&x, 1});
+    ASSERT_TRUE(before && after);
+    EXPECT_EQ((*before)[0].data, (*after)[0].data);
+  }
+}
+
 TEST(AvoidDefects, changes_no_result) {
   tosa::Program guarded = pooled_slice(2);
   avoid_defects(guarded, *parse_target("ethos-u55-128"));

@@ -148,6 +148,12 @@ Tensor transposed(const Tensor& in, std::span<const int64_t> perm) {
   return out;
 }
 
+Ints inverse(const Ints& perm) {
+  Ints result(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) result[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return result;
+}
+
 Ints to_channels_first(size_t rank) {
   Ints perm = {0, static_cast<int64_t>(rank) - 1};
   for (size_t i = 1; i + 1 < rank; ++i) perm.push_back(static_cast<int64_t>(i));

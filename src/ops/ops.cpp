@@ -92,4 +92,10 @@ Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, s
   return {};
 }
 
+std::string called(const Node& node) {
+  if (node.op == Op::Unary) return node.text(Key::Fn);
+  if (node.op == Op::Opaque) return node.text(Key::Target);
+  return std::string(name_of(node.op));
+}
+
 }  // namespace swoop

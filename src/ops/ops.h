@@ -155,6 +155,7 @@ Tensor to_tensor(const Value& constant);
 Buffer to_bytes(const Tensor& tensor, DType dtype);
 Tensor make_tensor(DType dtype, Shape shape);
 Tensor transposed(const Tensor& in, std::span<const int64_t> perm);
+Ints inverse(const Ints& perm);
 Ints to_channels_first(size_t rank);                   // the perm from [N,s...,C]
 Ints to_channels_last(size_t rank);                    // the perm from [N,C,s...]
 double real_at(const Value& constant, int64_t index);  // one element of a constant, dequantized
@@ -164,6 +165,9 @@ double real_at(const Value& constant, int64_t index);  // one element of a const
 // in float and quantizes. Null: not foldable.
 ValueId quantize_constant(Graph& graph, ValueId constant, const Type& type);
 std::optional<ValueId> fold(Graph& graph, const Node& node);
+
+// What people call a node: "conv"; of a unary its function, of an opaque one PyTorch's name.
+std::string called(const Node& node);
 
 // What a batch norm computes: y = gain * x + offset, per channel.
 struct Affine {

@@ -89,6 +89,7 @@ void convert_operands(Placement& p, Node& node) {
   Domain domain = p.borders.domains[node.id];
   bool reads_some = std::any_of(node.inputs.begin(), node.inputs.end(),
                                 [&](ValueId v) { return v != kNone && p.borders.has_codes(v); });
+  reads_some |= node.op == Op::Compare;  // of inputs too: what it decides is the NPU's
   bool wants_codes = domain == Domain::Quantized || domain == Domain::Branch ||
                      (domain == Domain::Reader && node.op != Op::Quantize && reads_some);
   bool takes_either = wants_codes || domain == Domain::Reader || node.op == Op::Dequantize;

@@ -243,7 +243,7 @@ Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKer
     std::vector<Tensor> previous;
     for (const std::vector<Tensor>& sample : samples.inputs) {
       std::vector<Tensor> inputs = sample;
-      if (!previous.empty()) carry_state(graph, previous, inputs);
+      carry_state(graph, previous, inputs);
       TRY_ASSIGN(previous, watch.run(inputs, every_branch));
     }
     if (all_ran(measured)) break;

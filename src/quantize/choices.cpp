@@ -31,9 +31,7 @@ std::string_view module_of(const Graph& graph, const Node& node) {
 bool fits(const Scope& scope, const Graph& graph, const Node& node) {
   switch (scope.kind) {
     case Scope::Kind::Module: return module_matches(scope.pattern, module_of(graph, node));
-    case Scope::Kind::Op:
-      return matches(scope.pattern, name_of(node.op)) ||
-             (node.op == Op::Unary && matches(scope.pattern, node.text(Key::Fn)));
+    case Scope::Kind::Op: return matches(scope.pattern, name_of(node.op)) || matches(scope.pattern, called(node));
     case Scope::Kind::Node: return matches(scope.pattern, node.name);
   }
   return false;
@@ -53,7 +51,7 @@ struct Names {
   explicit Names(const Graph& model) {
     visit(model, [&](const Graph& graph, const Node& node) {
       nodes.insert(node.name);
-      ops.insert(std::string(node.op == Op::Unary ? node.text(Key::Fn) : name_of(node.op)));
+      ops.insert(called(node));
       std::string_view path = module_of(graph, node);
       for (size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.', dot + 1))
         modules.insert(std::string(path.substr(0, dot)));

@@ -57,7 +57,9 @@ Precision precision_of_value(const Context& c, ValueId id) {
   Precision precision = Precision::Int16;
   bool read = false;
   for (const Use& use : c.graph.value(id).uses) {
-    if (use.node == kNone || c.borders.domains[use.node] != Domain::Quantized) continue;
+    if (use.node == kNone) continue;
+    read |= c.graph.node(use.node).op == Op::Compare;  // which has 32 bits anyway
+    if (c.borders.domains[use.node] != Domain::Quantized) continue;
     read = true;
     if (c.borders.choices[use.node].precision == Precision::Int8) precision = Precision::Int8;
   }

@@ -97,6 +97,21 @@ void share_joins(const Context& c, Classes& classes) {
   }
 }
 
+// What is only compared has one type on both sides: equal numbers have equal codes.
+void share_comparisons(const Context& c, Classes& classes) {
+  for (NodeId id : c.graph.order()) {
+    const Node& node = c.graph.node(id);
+    if (node.op != Op::Compare) continue;
+    size_t left = classes.of(node.inputs[0]), right = classes.of(node.inputs[1]);
+    if (left == kNoClass || right == kNoClass || left == right) continue;
+    Draft &a = classes.drafts[left], &b = classes.drafts[right];
+    if (a.pinned || b.pinned || !read_only_by(c, a, id) || !read_only_by(c, b, id)) continue;
+    Range range = joined(range_of(c, a), range_of(c, b));
+    merge(classes, left, right);
+    classes.drafts[left].range = range;
+  }
+}
+
 // A bilinear resize weighs codes by multiples of a power of two. When the result's scale is one of the operand's too,
 // U85 only shifts the sums; otherwise they are written out in 32 bits and rescaled by an op of their own (64 x 64 x 32
 // results: 78.0 against 6.4 k cycles).
@@ -154,6 +169,7 @@ std::vector<TypeClass> choose_classes(const Graph& graph, const Borders& borders
   const Context c{graph, borders, request};
   Classes classes = group_by_movement(graph, borders);
   share_joins(c, classes);
+  share_comparisons(c, classes);
   pin_outputs(c, classes);
   deepen_masks(c, classes);
   if (request.options.shift_resizes) align_resizes(c, classes);

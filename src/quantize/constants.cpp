@@ -68,6 +68,12 @@ Type parameter_type(const Work& work, const Node& node, size_t index) {
     Range result = range_of(as_result);
     if (range.min >= result.min && range.max <= result.max) return as_result;
   }
+  if (node.op == Op::Compare) {  // a number that the other side can hold is equal to itself there
+    Type as_other = graph.type(node.inputs[1 - index]);
+    as_other.shape = value.type.shape;
+    Range other = as_other.quantized() ? range_of(as_other) : Range{0, 0};
+    if (as_other.quantized() && range.min >= other.min && range.max <= other.max) return as_other;
+  }
   const Measured& measured = work.request.measured;
   if (output < measured.masked.size() && measured.masked[output])
     range = mask_range(node, value, range_of(graph.type(output)));

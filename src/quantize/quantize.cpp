@@ -11,13 +11,13 @@
 namespace swoop {
 
 bool needs_quantization(const Graph& graph) {
-  for (NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
+  for (NodeId at : graph.order()) {
+    const Node& node = graph.node(at);
     for (const auto& body : node.bodies)
       if (needs_quantization(*body)) return true;
     if (policy_of(node) == Policy::KeepFloat) continue;
-    for (ValueId output : node.outputs)
-      if (is_float(graph.type(output).dtype) && !graph.type(output).quantized()) return true;
+    for (ValueId id : node.op == Op::Compare ? node.inputs : node.outputs)
+      if (is_plain_float(graph, id)) return true;
   }
   return false;
 }

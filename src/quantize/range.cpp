@@ -10,7 +10,7 @@ namespace swoop {
 
 namespace {
 
-constexpr double kSmallestScale = 1e-12;  // far below what matters, far above where a rescale's 62-bit shift ends
+constexpr double kSmallestScale = 1e-30;  // below it the kernels' 1 / scale leaves what a float holds
 constexpr double kIdleScale = 1.0 / 128;  // of a value that was zero throughout
 
 double bin_width(const Statistics& s) {

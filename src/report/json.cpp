@@ -76,7 +76,8 @@ Json totals_json(const Summary& s) {
 Json ports_json(const std::vector<PortSummary>& ports) {
   Json list = Json::array();
   for (const PortSummary& port : ports) {
-    Json& json = list.emplace_back(Json{{"name", port.name}, {"dtype", port.dtype}, {"shape", port.shape}});
+    Json& json = list.emplace_back(
+        Json{{"name", port.name}, {"dtype", port.dtype}, {"shape", port.shape}, {"bytes", port.bytes}});
     if (port.scale) {
       json["scale"] = *port.scale;
       json["zero_point"] = *port.zero_point;
@@ -101,6 +102,24 @@ Json milliseconds_json(const Summary& s) {
       set_unknown(json, stage, "this stage did not run");
   }
   return json;
+}
+
+Json board_json(const BoardFit& board) {
+  Json memories = Json::array();
+  for (const MemoryFit& memory : board.memories) {
+    Json& one = memories.emplace_back(Json{{"name", memory.memory}, {"needed_bytes", memory.needed}});
+    const char* why = "no public source was found";
+    if (memory.there)
+      one["bytes"] = *memory.there;
+    else
+      set_unknown(one, "bytes", why);
+    if (const std::optional<bool> fits = memory.fits())
+      one["fits"] = *fits;
+    else
+      set_unknown(one, "fits", why);
+    one["sources"] = memory.sources;
+  }
+  return {{"name", board.board}, {"text", board.text}, {"memories", std::move(memories)}};
 }
 
 Json accuracy_json(const AccuracySummary& accuracy) {
@@ -160,23 +179,27 @@ Json accuracy_json(const AccuracySummary& accuracy) {
 }  // namespace
 
 std::string to_json(const Summary& s) {
-  Json json = {
-      {"schema", 1},
-      {"swoop", kSwoopVersion},
-      {"model", s.model},
-      {"output", s.output},
-      {"target", s.target},
-      {"system_config", s.system_config},
-      {"memory_mode", s.memory_mode},
-      {"milliseconds", milliseconds_json(s)},
-      {"delegates", s.regions.size()},
-      {"host_ops", s.host_ops},
-      {"border_ops", s.border_ops},
-      {"host_reasons", Json::array()},
-      {"pte_bytes", s.pte_bytes},
-      {"regions", Json::array()},
-      {"totals", totals_json(s)},
-      {"memory", {{"planned_bytes", s.planned_bytes}, {"method_bytes", s.method_bytes}, {"temp_bytes", s.temp_bytes}}}};
+  Json json = {{"schema", 1},
+               {"swoop", kSwoopVersion},
+               {"model", s.model},
+               {"output", s.output},
+               {"target", s.target},
+               {"system_config", s.system_config},
+               {"memory_mode", s.memory_mode},
+               {"milliseconds", milliseconds_json(s)},
+               {"delegates", s.regions.size()},
+               {"host_ops", s.host_ops},
+               {"border_ops", s.border_ops},
+               {"host_reasons", Json::array()},
+               {"pte_bytes", s.pte_bytes},
+               {"regions", Json::array()},
+               {"totals", totals_json(s)},
+               {"memory",
+                {{"planned_bytes", s.planned_bytes},
+                 {"method_bytes", s.method_bytes},
+                 {"temp_bytes", s.temp_bytes},
+                 {"fast_bytes", s.fast_bytes}}},
+               {"kernels", s.kernels}};
   for (const HostNodeSummary& node : s.host_nodes)
     json["host_reasons"].push_back({{"node", node.node},
                                     {"op", node.op},
@@ -196,6 +219,11 @@ std::string to_json(const Summary& s) {
   };
   limit("sram_bytes", s.max_sram, "--max-sram");
   limit("flash_bytes", s.max_flash, "--max-flash");
+  if (s.tosa_bytes) json["tosa_bytes"] = *s.tosa_bytes;
+  if (s.board)
+    json["board"] = board_json(*s.board);
+  else
+    set_unknown(json, "board", "--board was not given");
   if (s.accuracy)
     json["accuracy"] = accuracy_json(*s.accuracy);
   else

@@ -1,5 +1,5 @@
-// What a person or a build system reads about a compile: ten lines of text, JSON, or a page for a browser. Measures
-// nothing itself.
+// What a person or a build system reads about a compile: ten lines of text, JSON, a page for a browser, or a C header.
+// Measures nothing itself.
 #pragma once
 
 #include <map>
@@ -19,6 +19,7 @@ struct PortSummary {
   std::string name;
   std::string dtype;  // "float32", "int8", ...
   Shape shape;
+  int64_t bytes = 0;
   std::optional<double> scale;  // of the codes on the NPU's side of the border
   std::optional<int64_t> zero_point;
 };
@@ -105,6 +106,24 @@ struct AccuracySummary {
   std::optional<LabelAccuracy> labels;
 };
 
+// Whether the program fits a memory of a board.
+struct MemoryFit {
+  std::string memory;             // "SRAM", "DRAM", "flash"
+  int64_t needed = 0;             // bytes
+  std::optional<int64_t> there;   // bytes; nullopt: not known
+  std::optional<int64_t> within;  // the largest piece of them, where it has several
+  int64_t largest = 0;            // of what is needed, the largest piece
+  std::vector<std::string> sources;
+
+  std::optional<bool> fits() const;  // nullopt: not known
+};
+
+struct BoardFit {
+  std::string board;
+  std::string text;  // "Alif Ensemble E8 DevKit, Ethos-U85"
+  std::vector<MemoryFit> memories;
+};
+
 struct Summary {
   std::string model;
   std::string output;
@@ -117,13 +136,18 @@ struct Summary {
   std::vector<HostNodeSummary> host_nodes;
   std::vector<RegionSummary> regions;
   std::vector<NodeSummary> nodes;              // of the program around the regions
+  std::optional<BoardFit> board;               // of --board
   std::optional<int64_t> max_sram, max_flash;  // that it was held to, in bytes
   std::vector<PortSummary> inputs;
   std::vector<PortSummary> outputs;
   int64_t pte_bytes = 0;
+  std::optional<int64_t> tosa_bytes;  // of the .tosa file that was written instead
   int64_t planned_bytes = 0;
   int64_t method_bytes = 0;
   int64_t temp_bytes = 0;
+  int64_t fast_bytes = 0;            // dedicated SRAM of the NPU
+  std::string method;                // its name in the file
+  std::vector<std::string> kernels;  // of the runtime, as a selective build names them
   std::optional<AccuracySummary> accuracy;
   std::string accuracy_why;           // why there is none
   std::vector<std::string> warnings;  // "ranges come from random data", ...
@@ -145,6 +169,14 @@ Totals totals_of(const Summary& summary);
 std::string to_json(const Summary& summary);
 std::string to_text(const Summary& summary);
 std::string to_html(const Summary& summary);  // one file that loads nothing: src/report/page with to_json() inside
+
+// The program as a C header: what to reserve, the ports, the kernels, and the bytes of the .pte as an aligned array.
+// Its names begin with c_name(file).
+std::string to_header(const Summary& summary, Bytes pte, std::string_view file);
+std::string c_name(std::string_view file);  // "resnet8_v2" of "out/resnet8-v2.h"
+
+// The example that runs it on a device: file names and texts, model.h among them.
+std::vector<std::pair<std::string, std::string>> to_firmware(const Summary& summary, Bytes pte);
 
 // Texts come from files; a terminal must not meet control characters.
 std::string printable(std::string_view text);

@@ -34,6 +34,17 @@ std::string ports(const std::vector<PortSummary>& list) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
+std::string fit_text(const BoardFit& board) {
+  std::vector<std::string> texts;
+  for (const MemoryFit& memory : board.memories) {
+    const std::optional<bool> fits = memory.fits();
+    const std::string_view word = !fits ? "not known whether it fits" : *fits ? "fits" : "DOES NOT FIT";
+    texts.push_back(fmt::format("{} {}: {} of {}", memory.memory, word, bytes(memory.needed),
+                                memory.there ? bytes(*memory.there) : "?"));
+  }
+  return fmt::format("{}: {}", board.board, fmt::join(texts, "; "));
+}
+
 // The three most expensive layers, with where they come from. What a layer was expanded into counts as one.
 std::string hottest(const Summary& s, int64_t total) {
   std::vector<LayerSummary> layers;
@@ -96,8 +107,8 @@ std::string to_text(const Summary& s) {
   double total_ms = s.milliseconds.empty() ? 0 : s.milliseconds.back().second;
   std::string text;
   auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("{:<9} {}\n", name, value); };
-  line("model",
-       fmt::format("{} -> {} ({})", s.model, s.output.empty() ? "(not written)" : s.output, bytes(s.pte_bytes)));
+  line("model", fmt::format("{} -> {} ({})", s.model, s.output.empty() ? "(not written)" : s.output,
+                            bytes(s.tosa_bytes.value_or(s.pte_bytes))));
   line("target", fmt::format("{}, {}, {}", s.target, s.system_config, s.memory_mode));
   line("inputs", ports(s.inputs));
   line("outputs", ports(s.outputs));
@@ -111,6 +122,7 @@ std::string to_text(const Summary& s) {
   line("memory", fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}",
                              bytes(totals.sram_bytes), bytes(totals.dram_bytes), bytes(totals.flash_bytes),
                              bytes(s.planned_bytes), bytes(s.method_bytes), bytes(s.temp_bytes)));
+  if (s.board) line("board", fit_text(*s.board));
   if (s.accuracy) {
     line("accuracy", noise_text(*s.accuracy));
     if (s.accuracy->labels) line("labels", labels_text(*s.accuracy->labels));

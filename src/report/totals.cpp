@@ -20,4 +20,10 @@ Totals totals_of(const Summary& summary) {
   return totals;
 }
 
+std::optional<bool> MemoryFit::fits() const {
+  if (needed == 0) return true;
+  if (!there) return std::nullopt;
+  return needed <= *there && (!within || largest <= *within);
+}
+
 }  // namespace swoop

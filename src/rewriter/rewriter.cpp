@@ -111,10 +111,7 @@ void Rewriter::hand_on_origin(const Node& node, ValueId with) {
     id = mover->inputs[0];
     if (graph_->value(id).constant || graph_->value(id).origin) return;
     Origin::Move back{mover->op, Ints(type(id).shape)};
-    if (mover->op == Op::Transpose) {
-      const Ints& perm = mover->ints(Key::Perm);
-      for (size_t i = 0; i < perm.size(); ++i) back.to[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-    }
+    if (mover->op == Op::Transpose) back.to = inverse(mover->ints(Key::Perm));
     origin->moves.push_back(std::move(back));
     graph_->value(id).origin = origin;
   }

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "support/check.h"
+#include "support/nearest.h"
 
 namespace swoop {
 namespace {
@@ -55,12 +56,13 @@ std::vector<NpuFamily> npu_families() {
 }
 
 Result<NpuTarget> parse_target(std::string_view name) {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   for (const NpuTarget& target : kTargets) {
     if (target.name == name) return target;
-    names.push_back(target.name);
+    names.emplace_back(target.name);
   }
-  return error("There is no NPU called '{}'; the known ones are {}.", name.substr(0, 64), fmt::join(names, ", "));
+  return error("There is no NPU called '{}'; the known ones are {}{}", name.substr(0, 64), fmt::join(names, ", "),
+               did_you_mean(name, names));
 }
 
 }  // namespace swoop

@@ -47,7 +47,7 @@ CodeRange Bounds::of_constant(const Tensor& tensor) const {
   return range;
 }
 
-CodeRange Bounds::of(TensorId id) {
+void Bounds::follow() {
   results_.resize(body().tensors.size());
   known_.resize(body().tensors.size());
   for (; seen_ < body().operators.size(); ++seen_) {
@@ -56,8 +56,42 @@ CodeRange Bounds::of(TensorId id) {
       results_[output] = of_result(op);
       known_[output] = true;
     }
+    overflow_ |= !fits(op);
   }
+}
+
+CodeRange Bounds::of(TensorId id) {
+  follow();
   return of_operand(id);
+}
+
+bool Bounds::overflow() {
+  follow();
+  return overflow_;
+}
+
+bool Bounds::fits(const Operator& op) {
+  // Factors may depend on each other, as a sum and its reciprocal do: whoever makes such a product bounds it.
+  if (op.op == Op::Mul) return true;
+  for (TensorId output : op.outputs) {
+    CodeRange type = code_range(body().tensors[output].dtype);
+    if (!results_[output].within(type.low, type.high)) return false;
+  }
+  if (op.op != Op::Rescale) return true;
+  const auto& attributes = std::get<RescaleAttributes>(op.attributes);
+  if (attributes.input_unsigned || attributes.output_unsigned) return true;  // 8 bits
+  const CodeRange x = centred(op, 0, 3), all = code_range(DType::I32);
+  const double after = of_operand(op.inputs[4]).low;
+  const Tensor &multipliers = body().tensors[op.inputs[1]], &shifts = body().tensors[op.inputs[2]];
+  for (size_t i = 0; i < static_cast<size_t>(element_count(multipliers.shape)); ++i) {
+    const auto shift = static_cast<int>(read_element(shifts, i));
+    const double limit = std::ldexp(1.0, shift - 1);
+    if (attributes.scale32 && !x.within(-limit, limit - 1)) return false;
+    const double factor = std::ldexp(static_cast<double>(read_element(multipliers, i)), -shift);
+    const CodeRange y{x.low * factor + after, x.high * factor + after};
+    if (!y.within(all.low, all.high)) return false;
+  }
+  return true;
 }
 
 CodeRange Bounds::of_operand(TensorId id) {
@@ -69,15 +103,44 @@ CodeRange Bounds::of_operand(TensorId id) {
   return results_[id];
 }
 
+// Input i less its zero point.
+CodeRange Bounds::centred(const Operator& op, size_t i, size_t zero_point) {
+  const CodeRange range = of_operand(op.inputs[i]), zero = of_operand(op.inputs[zero_point]);
+  return {range.low - zero.high, range.high - zero.low};
+}
+
+// Of constant weights: the largest sum of a channel's products with numbers of at most `reach`, and its bias.
+double Bounds::largest_sum(const Operator& op, double reach) {
+  const Tensor &weights = body().tensors[op.inputs[1]], &bias = body().tensors[op.inputs[2]];
+  const int64_t zero_point = static_cast<int64_t>(of_operand(op.inputs[4]).low);
+  const bool depthwise = op.op == Op::DepthwiseConv2d;
+  const auto count = static_cast<size_t>(element_count(weights.shape));
+  const auto channels = static_cast<size_t>(depthwise ? weights.shape[2] * weights.shape[3] : weights.shape[0]);
+  std::vector<double> sums(channels);
+  for (size_t i = 0; i < count; ++i)
+    sums[depthwise ? i % channels : i / (count / channels)] +=
+        static_cast<double>(std::abs(read_element(weights, i) - zero_point));
+  double most = 0;
+  for (size_t c = 0; c < channels; ++c) {
+    double own = !bias.is_const
+                     ? magnitude(of_operand(op.inputs[2]))
+                     : std::fabs(static_cast<double>(read_element(bias, element_count(bias.shape) == 1 ? 0 : c)));
+    most = std::max(most, sums[c] * reach + own);
+  }
+  return most;
+}
+
 // A sum of `count` products of inputs 0 and 1, which have zero points, and a bias as input 2.
 CodeRange Bounds::of_product(const Operator& op, int64_t count) {
-  constexpr double kZeroPoint = 128;
-  auto reach = [&](size_t i) {
-    const Tensor& tensor = body().tensors[op.inputs[i]];
-    return magnitude(code_range(tensor.dtype)) + (tensor.dtype == DType::I8 ? kZeroPoint : 0);
-  };
-  double most = reach(0) * reach(1) * static_cast<double>(count);
-  if (op.op != Op::Matmul) most += magnitude(of_operand(op.inputs[2]));
+  const bool matmul = op.op == Op::Matmul;
+  const double reach = magnitude(centred(op, 0, matmul ? 2 : 3));
+  double most = 0;
+  if (!matmul && body().tensors[op.inputs[1]].is_const) {
+    most = largest_sum(op, reach);
+  } else {
+    most = reach * magnitude(centred(op, 1, matmul ? 3 : 4)) * static_cast<double>(count);
+    if (!matmul) most += magnitude(of_operand(op.inputs[2]));
+  }
   return {-most, most};
 }
 
@@ -138,6 +201,12 @@ CodeRange Bounds::of_result(const Operator& op) {
       CodeRange range = in(0);
       for (size_t i = 1; i < op.inputs.size(); ++i) range = either(range, in(i));
       return range;
+    }
+    case Op::Resize: {  // bilinear: weights that add up to both numerators
+      const auto& attributes = std::get<ResizeAttributes>(op.attributes);
+      if (attributes.mode == ResizeMode::Nearest) return in(0);
+      double unit = static_cast<double>(attributes.scale[0]) * static_cast<double>(attributes.scale[2]);
+      return {in(0).low * unit, in(0).high * unit};
     }
     case Op::Select: return either(in(1), in(2));
     case Op::Identity:

@@ -23,16 +23,25 @@ class Bounds {
   // Of a tensor that an operator added so far makes, a constant or an input.
   CodeRange of(TensorId id);
 
+  // Whether some input could make one of the operators added so far leave its type (products apart), or a RESCALE what
+  // the specification lets it multiply.
+  bool overflow();
+
  private:
   const Body& body() const { return program_->bodies[body_]; }
   CodeRange of_operand(TensorId id);
   CodeRange of_constant(const Tensor& tensor) const;
   CodeRange of_result(const Operator& op);
   CodeRange of_product(const Operator& op, int64_t count);
+  CodeRange centred(const Operator& op, size_t i, size_t zero_point);
+  double largest_sum(const Operator& op, double reach);
+  bool fits(const Operator& op);
+  void follow();
 
   const Program* program_;
   BodyId body_;
   size_t seen_ = 0;                 // operators
+  bool overflow_ = false;           // of those
   std::vector<CodeRange> results_;  // by tensor
   std::vector<bool> known_;
 };

@@ -54,6 +54,16 @@ function section(id, title, intro, ...children) {
   main.append(el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), intro && el("p", { class: "quiet" }, intro), ...children));
 }
 
+// Draws once per frame, however often the browser says that the box was scrolled.
+function onScroll(box, draw) {
+  let waiting = false;
+  box.addEventListener("scroll", () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => { waiting = false; draw(); });
+  });
+}
+
 // Calls draw(width) now and whenever the width changes.
 function onWidth(element, draw) {
   let last = 0;
@@ -121,12 +131,7 @@ function table({ label, rows, columns, search, sort }) {
       draw();
     }
   }
-  let waiting = false;
-  box.addEventListener("scroll", () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => { waiting = false; draw(); });
-  });
+  onScroll(box, draw);
   onWidth(box, draw);
   addEventListener("beforeprint", () => { printing = true; draw(); });
   addEventListener("afterprint", () => { printing = false; draw(); });
@@ -166,13 +171,17 @@ function accuracyText() {
   if (accuracy?.max_error?.length && accuracy.max_error.every((error) => error === 0)) return "equal to float";
   return "accuracy not measured";
 }
+// "SRAM fits", of a board's memory.
+const fitText = (memory) => `${memory.name} ${memory.fits == null ? "not known" : memory.fits ? "fits" : "does not fit"}`;
+
 function verdict() {
   const regions = summary.regions.length;
   const hosts = hostKernels ? `${plural(hostKernels, "operator")} on the host` : "nothing on the host";
   const place = !regions ? "Nothing runs on the NPU" : `${milliseconds(totals.inference_ms)} in ${regions === 1 ? "one NPU region" : `${count(regions)} NPU regions`}, ${hosts}`;
   const limits = [["sram_bytes", "SRAM"], ["flash_bytes", "flash"]].filter(([name]) => summary.limits[name] != null)
     .map(([name, memory]) => `${bytes(summary.limits[name])} of ${memory}`);
-  return `${limits.length ? `Fits in ${limits.join(" and ")}; ` : ""}${place}; ${checkedText()}; ${accuracyText()}.`;
+  const board = summary.board && `${summary.board.name}: ${summary.board.memories.map(fitText).join(", ")}; `;
+  return `${board || ""}${limits.length ? `Fits in ${limits.join(" and ")}; ` : ""}${place}; ${checkedText()}; ${accuracyText()}.`;
 }
 const text = (id, value) => { document.getElementById(id).textContent = value; };
 document.title = `${file(summary.model)} on ${summary.target}`;
@@ -424,12 +433,7 @@ function graph() {
     box.scrollTop = centre * rowHeight - box.clientHeight / 2;
     draw();
   }
-  let waiting = false;
-  box.addEventListener("scroll", () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => { waiting = false; draw(); });
-  });
+  onScroll(box, draw);
   box.addEventListener("wheel", (event) => {
     if (!event.ctrlKey) return;
     event.preventDefault();
@@ -512,7 +516,13 @@ section("memory", "Memory", "What to reserve on the device.",
     fact("Planned buffers", summary.memory.planned_bytes, "the runtime's arena: tensors outside the NPU, inputs and outputs"),
     fact("Method allocator", summary.memory.method_bytes, "to load the method, on a 64-bit host; 32-bit devices take less"),
     fact("Temporary allocator", summary.memory.temp_bytes, "scratch of the NPU; regions share it"),
+    summary.memory.fast_bytes > 0 && fact("Dedicated SRAM", summary.memory.fast_bytes, "ethosu_fast_scratch of the Ethos-U backend"),
     fact("Program", summary.pte_bytes, "the .pte file, where the device keeps it")),
+  summary.board && [
+    el("h3", {}, `On ${summary.board.text}`),
+    plainTable([{ title: "Memory" }, { title: "Needed", number: true }, { title: "There", number: true }, { title: "Fits" }, { title: "Source" }],
+      summary.board.memories.map((memory) => [memory.name, bytes(memory.needed_bytes), memory.bytes == null ? "not known" : bytes(memory.bytes),
+        memory.fits == null ? "not known" : memory.fits ? "yes" : "no", memory.sources.join("; ")]))],
   summary.regions.some((region) => region.memories.length) && [
     el("h3", {}, "What the NPU uses"),
     plainTable([{ title: "Region" }, { title: "Memory" }, { title: "Peak", number: true }, { title: "Traffic per inference", number: true }, { title: "Busy cycles", number: true }],

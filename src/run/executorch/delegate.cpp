@@ -92,6 +92,7 @@ class EthosUBackend final : public et::BackendInterface {
                               kBlobAlignment));
     auto program = unpack(Bytes(data, processed->size()));
     if (!program) return fail(et::Error::InvalidProgram, fmt::format("Region {}: {}", index, program.error().message));
+    if (run) run->scratch_bytes = std::max(run->scratch_bytes, static_cast<uint32_t>(program->scratch_size));
     return new LoadedRegion{std::move(*program), index};
   }
 

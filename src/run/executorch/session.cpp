@@ -64,10 +64,11 @@ void start_runtime() {
 
 // -- memory
 
-// Counts what the runtime asks for; the device must offer as much.
+// Counts what the runtime asks for; the device must offer as much. It says that it has `size` bytes, which the runtime
+// asks the temporary allocator for.
 class CountingAllocator final : public et::MemoryAllocator {
  public:
-  CountingAllocator() : et::MemoryAllocator(0, nullptr) {}
+  explicit CountingAllocator(const uint32_t* size = nullptr) : et::MemoryAllocator(0, nullptr), said_size_(size) {}
   ~CountingAllocator() override { release(); }
 
   void* allocate(size_t size, size_t alignment) override {
@@ -80,6 +81,7 @@ class CountingAllocator final : public et::MemoryAllocator {
     return block;
   }
   void reset() override { release(); }
+  uint32_t size() const override { return said_size_ ? *said_size_ : 0; }
   size_t used_size() const override { return used_; }
   size_t free_size() const override { return kMaxBytes - used_; }
   size_t peak() const { return peak_; }
@@ -90,6 +92,7 @@ class CountingAllocator final : public et::MemoryAllocator {
     blocks_.clear();
     used_ = 0;
   }
+  const uint32_t* said_size_;
   std::vector<void*> blocks_;
   size_t used_ = 0;
   size_t peak_ = 0;
@@ -258,7 +261,7 @@ class Session final : public ProgramRunner {
   std::vector<Block> arenas_;
   std::vector<et::Span<uint8_t>> spans_;
   CountingAllocator method_memory_;
-  CountingAllocator temp_memory_;
+  CountingAllocator temp_memory_{&active_.scratch_bytes};
   std::optional<et::HierarchicalAllocator> arena_allocator_;
   std::optional<et::MemoryManager> memory_;
   std::optional<et::Method> method_;

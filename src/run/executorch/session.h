@@ -10,7 +10,8 @@ namespace swoop {
 // The run that is under way in this thread; null when the host program (Python, for example) drives the runtime itself.
 struct ActiveRun {
   RuntimeOptions options;
-  int delegates_loaded = 0;  // so that a delegate learns its index
+  int delegates_loaded = 0;    // so that a delegate learns its index
+  uint32_t scratch_bytes = 0;  // of the largest region: what a device gives its temporary allocator
   std::vector<RegionTraffic> traffic;
   std::string failure;  // the delegate's own words: the runtime passes on a number only
 };
