@@ -40,14 +40,14 @@ peers: tests
 	SWOOP_BUILD=$(BUILD) $(PYTHON) -m pytest -q test
 
 sanitized: test-setup
-	@cmake --preset asan >/dev/null
-	@nice -n 10 cmake --build --preset asan
-	ctest --test-dir build/asan --output-on-failure -j2
+	@cmake --preset sanitize >/dev/null
+	@nice -n 10 cmake --build --preset sanitize
+	ctest --test-dir build/sanitize --output-on-failure -j2
 
 fuzz: test-setup
-	@cmake --preset fuzz >/dev/null
-	@cmake --build --preset fuzz --target fuzzers
-	tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+	@cmake --preset sanitize >/dev/null
+	@cmake --build --preset sanitize --target fuzzers
+	tools/fuzz.sh build/sanitize $(FUZZ_SECONDS)
 
 bench: tests
 	SWOOP_BUILD=$(BUILD) $(PYTHON) bench/bench.py

@@ -1,5 +1,5 @@
 # room(NAME USES other rooms...): a static library from src/NAME/*.cpp and, with SWOOP_TESTS, a test program NAME_test
-# from src/NAME/*_test.cpp. Fuzz targets (src/NAME/*_fuzz.cpp) are built with SWOOP_FUZZ.
+# from src/NAME/*_test.cpp. Fuzz targets (src/NAME/*_fuzz.cpp) are built with SWOOP_SANITIZE.
 add_custom_target(fuzzers)
 
 # A room's files are compiled eight at a time, so that the headers they share are read once: a build from nothing takes
@@ -41,7 +41,7 @@ function(room NAME)
     target_compile_definitions(${NAME}_test PRIVATE SWOOP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${NAME} COMMAND ${NAME}_test)
   endif()
-  if(SWOOP_FUZZ)
+  if(SWOOP_SANITIZE)
     foreach(file ${fuzzers})
       get_filename_component(fuzzer ${file} NAME_WE)
       add_executable(${fuzzer} ${file})

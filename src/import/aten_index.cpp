@@ -93,16 +93,14 @@ ValueId index_axes(Call& c, ValueId x, std::vector<ValueId> indices) {
 
 Results index_tensor(Call& c) { return index_axes(c, c.tensor(0), c.tensors(1)); }
 
-// x[indices] where the mask holds, else a number. Where it does not, an index may be anything.
+// x[indices] where the mask holds, which is broadcast against it, else a number. Where it does not, an index may be
+// anything.
 Results masked_index(Call& c) {
   ValueId x = c.tensor(0), mask = c.tensor(1);
   std::vector<ValueId> indices = c.tensors(2);
-  for (ValueId& index : indices)
-    if (index != kNone) index = c.where(mask, index, c.scalar(0, c.dtype(index)));
-  ValueId taken = index_axes(c, x, std::move(indices));
-  Shape shape = c.shape(mask);
-  shape.resize(c.shape(taken).size(), 1);
-  return c.where(c.reshape(mask, std::move(shape)), taken, c.operand(3, c.dtype(x)));
+  for (size_t axis = 0; axis < indices.size(); ++axis)
+    if (indices[axis] != kNone) indices[axis] = inside(c, indices[axis], c.dim(x, static_cast<int64_t>(axis)));
+  return c.where(mask, index_axes(c, x, std::move(indices)), c.operand(3, c.dtype(x)));
 }
 
 // -- strides: what stands where is known, so elements are chosen by constants

@@ -267,12 +267,10 @@ Results index_put(Call& c) { return put_at(c, c.tensor(0), c.tensors(1), c.tenso
 Results masked_put(Call& c) {
   ValueId x = c.tensor(0), mask = c.tensor(1);
   std::vector<ValueId> indices = c.tensors(2);
-  for (ValueId& index : indices)
-    if (index != kNone) index = c.where(mask, index, c.scalar(0, c.dtype(index)));
+  for (size_t axis = 0; axis < indices.size(); ++axis)
+    if (indices[axis] != kNone) indices[axis] = inside(c, indices[axis], c.dim(x, static_cast<int64_t>(axis)));
   ValueId values = c.tensor(3);
-  Shape shape = c.shape(mask);
-  shape.resize(c.shape(values).size(), 1);
-  values = c.where(c.reshape(mask, std::move(shape)), values, c.scalar(0, c.dtype(values)));
+  values = c.where(mask, values, c.scalar(0, c.dtype(values)));
   return put_at(c, x, indices, values, true);
 }
 
