@@ -599,7 +599,7 @@ def decomposed():
         "index_apart": (lambda x, i: x[i, :, i], (X, torch.tensor([1, 0, 1]))),
         "masked_index": (
             lambda x, m, i: (torch.ops.aten._unsafe_masked_index(x, m, [i, None], 7.0), torch.ops.aten._unsafe_masked_index_put_accumulate(x, m, [i, None], x[:3])),
-            (M, torch.tensor([True, False, True]), torch.tensor([1, 99, 1])),
+            (M, torch.tensor([[True], [False], [True]]), torch.tensor([1, 99, 1])),
         ),
         "linspace_computed": (lambda a, b: torch.linspace(a[0, 0], b[1, 1], 5), (M, M)),
         "softmax_backward": (lambda g, y: torch.ops.aten._softmax_backward_data(g, y, 1, torch.float32), (M, M)),
@@ -607,6 +607,8 @@ def decomposed():
         "adaptive_max_pool_uneven": (lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True), (image,)),
         "replicate_beyond": (lambda x: F.pad(x, (-5, 7), mode="replicate"), (image[0],)),
         "multilabel_margin_loss": (lambda x, t: F.multilabel_margin_loss(x, t, reduction="none"), (pairs[0], torch.tensor([[1, 3, -1, 0]] * 5 + [[-1] * 4]))),
+        "trapezoid": (lambda y, x: (torch.trapezoid(y, x), torch.trapz(y, dx=0.5, dim=0), torch.cumulative_trapezoid(y, x[0], dim=1)), (M, M.cumsum(1))),
+        "renorm": (lambda x: torch.renorm(x, 2, 1, 1.5), (M,)),
         "bilinear_one": (nn.Bilinear(3, 4, 2), (numbers(3), numbers(4))),
         "quantile": (lambda x: torch.quantile(x, torch.tensor([0.25, 0.6]), dim=1), (X,)),
         "quantile_scalar": (lambda x: (torch.quantile(x, 0.3), torch.quantile(x, 0.3, 2, interpolation="higher")), (X,)),

@@ -71,11 +71,20 @@ class Harvest:
         case = self.folder / pipeline.kind / name
         try:
             inputs = tuple(pipeline.test_data)
+            if zeros_alone(inputs):  # from which nothing can be calibrated
+                self.counts["zeros"] += 1
+                return
             write_case(pipeline.tester.original_module.eval(), [inputs], [], case, strict=True)
             self.counts[pipeline.kind] += 1
         except Exception:  # torch.export raises whatever it likes
             shutil.rmtree(case, ignore_errors=True)
             self.counts["not exported"] += 1
+
+
+def zeros_alone(inputs):
+    import torch
+
+    return any(torch.is_tensor(x) and x.is_floating_point() and not x.any() for x in inputs)
 
 
 def make(folder, files, every):

@@ -93,11 +93,24 @@ bool linear_of_computed_to_matmul(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// prelu(x, computed w)  ->  max(x, 0) + w * min(x, 0)
+bool prelu_of_computed(Rewriter& rw, const Node& n) {
+  if (!plain_floats(rw, n) || !is_computed(rw, n, 1)) return false;
+  ValueId w = rw.type(n.outputs[0]).rank() > 1 ? beside_channels(rw, n.inputs[1], n) : n.inputs[1];
+  ValueId above = rw.make(Op::Clamp, {n.inputs[0]}, {{Key::Min, 0.0}});
+  ValueId below = rw.make(Op::Mul, {rw.make(Op::Clamp, {n.inputs[0]}, {{Key::Max, 0.0}}), w});
+  if (rw.type(below).shape != rw.type(n.outputs[0]).shape)
+    below = rw.make(Op::Reshape, {below}, {{Key::Shape, Ints(rw.type(n.outputs[0]).shape)}});
+  replace_clamped(rw, n, rw.make(Op::Add, {above, below}));
+  return true;
+}
+
 const Rule kComputedRules[] = {
     {"apply-computed-affine", {Op::LayerNorm, Op::RmsNorm, Op::GroupNorm}, apply_computed_affine},
     {"apply-computed-statistics", {Op::BatchNorm}, apply_computed_statistics},
     {"add-bias-of-computed", {Op::Conv, Op::ConvTranspose, Op::Linear}, add_bias_of_computed},
     {"linear-of-computed-to-matmul", {Op::Linear}, linear_of_computed_to_matmul},
+    {"prelu-of-computed", {Op::Prelu}, prelu_of_computed},
 };
 
 }  // namespace

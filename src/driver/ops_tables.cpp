@@ -135,7 +135,8 @@ SupportTable aten_table() {
                      "The known overloads. In-place (`add_`) and `_copy` forms are included.\n\n"
                      "- `core`: becomes core operators.\n"
                      "- `host`: stays one kernel of the stock runtime.\n\n"
-                     "An operator that is not listed also stays on the host, if the runtime has a kernel for it.",
+                     "An operator that is not listed also stays on the host, if the runtime has a kernel for it.\n"
+                     "[operators.md](operators.md) names what is refused of PyTorch's own database of operators.",
                      {"operator", "overloads", "becomes"},
                      {}};
   std::map<std::pair<std::string, bool>, std::vector<std::string>>

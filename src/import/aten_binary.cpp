@@ -1,4 +1,6 @@
 // Arithmetic, comparisons and logic of two operands. Python numbers become constants of rank 0; alpha is folded in.
+#include <cmath>
+
 #include "import/aten.h"
 
 namespace swoop {
@@ -78,6 +80,13 @@ Results fmod(Call& c) {
   ValueId a = c.operand(0, dtype);
   ValueId size = c.make(Op::Remainder, {c.unary("abs", a), c.unary("abs", c.operand(1, dtype))});
   return c.mul(c.unary("sign", a), size);
+}
+
+// base^x as a function of x alone
+Results power_of_number(Call& c) {
+  DType dtype = c.result().dtype;
+  if (!is_float(dtype) || c.real(0) <= 0) return binary<Op::Pow>(c);
+  return c.unary("exp2", c.scaled(c.operand(1, dtype), std::log2(c.real(0))));
 }
 
 Results compare(Call& c) {
@@ -236,7 +245,7 @@ constexpr Row kBinaryRows[] = {
     {"aten.remainder.Scalar_Tensor", kTwo, binary<Op::Remainder>},
     {"aten.fmod.Tensor", kTwo, fmod},
     {"aten.pow.Tensor_Tensor", "self, exponent", binary<Op::Pow>},
-    {"aten.pow.Scalar", "self, exponent", binary<Op::Pow>},
+    {"aten.pow.Scalar", "self, exponent", power_of_number},
     {"aten.minimum.default", kTwo, binary<Op::Minimum>},
     {"aten.maximum.default", kTwo, binary<Op::Maximum>},
     {"aten.min.other", kTwo, binary<Op::Minimum>},
@@ -254,7 +263,7 @@ constexpr Row kBinaryRows[] = {
     {"aten.isin.Tensor_Scalar", "elements, test_element, *, assume_unique=False, invert=False", isin},
     {"aten.isin.Scalar_Tensor", "element, test_elements, *, assume_unique=False, invert=False", isin},
     {"aten.float_power.Tensor_Tensor", "self, exponent", binary<Op::Pow>},
-    {"aten.float_power.Scalar", "self, exponent", binary<Op::Pow>},
+    {"aten.float_power.Scalar", "self, exponent", power_of_number},
     {"aten.eq.Tensor", kTwo, compare, "eq"},
     {"aten.eq.Scalar", kTwo, compare, "eq"},
     {"aten.ne.Tensor", kTwo, compare, "ne"},

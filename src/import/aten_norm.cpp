@@ -48,6 +48,13 @@ Results with_statistics(const Call& c, ValueId value) {
 
 Results native_batch_norm(Call& c) { return with_statistics(c, batch_norm_in_any_mode(c, c.real(7))); }
 
+// The same, and the running statistics as they are afterwards: in evaluation, as before
+Results batch_norm_functional(Call& c) {
+  Results results = native_batch_norm(c);
+  results.values.insert(results.values.end(), {c.tensor(3), c.tensor(4)});
+  return results;
+}
+
 Results batch_norm_no_training(Call& c) { return with_statistics(c, batch_norm(c, c.real(6))); }
 
 Results batch_norm_no_stats(Call& c) {
@@ -80,13 +87,29 @@ std::vector<ValueId> weight_norm(Call& c) {
 Results weight_norm_default(Call& c) { return weight_norm(c)[0]; }
 Results weight_norm_interface(Call& c) { return weight_norm(c); }
 
+// The normalised value, and the mean and 1 / deviation that it was made with, of what `rows` has along the axes
+Results with_moments(Call& c, ValueId value, ValueId rows, const Ints& axes, double eps) {
+  std::vector<ValueId> results = {value, kNone, kNone};
+  if (c.wants(1)) results[1] = c.reshape(c.reduce(Op::Mean, rows, axes, true), c.result(1).shape);
+  if (!c.wants(2)) return results;
+  ValueId var = c.make(Op::Var, {rows}, {{Key::Axes, axes}, {Key::Correction, 0.0}, {Key::Keepdim, true}});
+  ValueId spread = c.unary("rsqrt", c.add(var, c.scalar(eps, c.dtype(var))));
+  results[2] = c.reshape(spread, c.result(2).shape);
+  return results;
+}
+
 Results group_norm_default(Call& c) {
   return group_norm(c, c.tensor(0), c.tensor_or_none(2), c.tensor_or_none(3), c.integer(1), c.real(4));
 }
 
 Results native_group_norm(Call& c) {
-  return with_statistics(c,
-                         group_norm(c, c.tensor(0), c.tensor_or_none(1), c.tensor_or_none(2), c.integer(6), c.real(7)));
+  ValueId x = c.tensor(0);
+  int64_t groups = c.integer(6), count = element_count(c.shape(x));
+  ValueId y = group_norm(c, x, c.tensor_or_none(1), c.tensor_or_none(2), groups, c.real(7));
+  if (!c.wants(1) && !c.wants(2)) return std::vector<ValueId>{y, kNone, kNone};
+  int64_t each = c.dim(x, 0) * groups;
+  if (each == 0 || count % each != 0) malformed("it has {} groups", groups);
+  return with_moments(c, y, c.reshape(x, {c.dim(x, 0), groups, count / each}), {2}, c.real(7));
 }
 
 Results instance_norm(Call& c) {
@@ -109,7 +132,12 @@ ValueId layer_norm(Call& c) {
 }
 
 Results layer_norm_default(Call& c) { return layer_norm(c); }
-Results native_layer_norm(Call& c) { return with_statistics(c, layer_norm(c)); }
+Results native_layer_norm(Call& c) {
+  ValueId x = c.tensor(0);
+  Ints axes;
+  for (int64_t d = first_normalised(c, x); d < c.rank(x); ++d) axes.push_back(d);
+  return with_moments(c, layer_norm(c), x, axes, c.real(4));
+}
 
 ValueId rms_norm(Call& c) {
   ValueId x = c.tensor(0);
@@ -151,6 +179,7 @@ constexpr Row kNormRows[] = {
      batch_norm_training_flag},
     {"aten.native_batch_norm.default", kBatchNorm, native_batch_norm},
     {"aten._native_batch_norm_legit.default", kBatchNorm, native_batch_norm},
+    {"aten._native_batch_norm_legit_functional.default", kBatchNorm, batch_norm_functional},
     {"aten._native_batch_norm_legit.no_stats", "input, weight, bias, training, momentum, eps", batch_norm_no_stats},
     {"aten._native_batch_norm_legit_no_training.default",
      "input, weight, bias, running_mean, running_var, momentum, eps", batch_norm_no_training},

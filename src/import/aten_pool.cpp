@@ -91,7 +91,12 @@ Results avg_pool(Call& c) {
 
 template <size_t n>
 ValueId adaptive(Call& c, Op op) {
-  return pooled<n>(c, op, {{Key::Size, c.ints(1, n)}});
+  if (n != 1) return pooled<n>(c, op, {{Key::Size, c.ints(1, n)}});
+  ValueId x = c.tensor(0);  // [N, C, L]: the one dim is the width of a plane of height 1
+  return batched(c, x, 1, [&](ValueId row) {
+    ValueId y = c.make(op, {c.unsqueeze(row, 2)}, {{Key::Size, Ints{1, c.ints(1, 1)[0]}}});
+    return c.reshape(y, {c.dim(y, 0), c.dim(y, 1), c.dim(y, 3)});
+  });
 }
 
 template <size_t n>

@@ -17,15 +17,17 @@ Ints all_axes(int rank) {
 
 template <Op op>
 Results reduce_all(Call& c) {
-  ValueId x = c.tensor(0);
-  if (op != Op::Any && op != Op::All) x = c.cast(x, c.result().dtype);
+  ValueId x = c.cast(c.tensor(0), op == Op::Any || op == Op::All ? DType::Bool : c.result().dtype);
   return c.reduce(op, x, all_axes(c.rank(x)), false);
 }
 
 template <Op op>
 Results reduce_axes(Call& c) {
   ValueId x = c.tensor(0);
-  if (op != Op::Any && op != Op::All && op != Op::ReduceMax && op != Op::ReduceMin) x = c.cast(x, c.result().dtype);
+  if (op == Op::Any || op == Op::All)
+    x = c.cast(x, DType::Bool);
+  else if (op != Op::ReduceMax && op != Op::ReduceMin)
+    x = c.cast(x, c.result().dtype);
   return c.reduce(op, x, c.axes(1, c.rank(x)), c.flag(2));
 }
 
@@ -177,6 +179,43 @@ Results cosine_similarity(Call& c) {
 constexpr std::string_view kAll = "self, *, dtype=None";
 constexpr std::string_view kDim = "self, dim, keepdim=False";
 constexpr std::string_view kDimDtype = "self, dim, keepdim=False, *, dtype=None";
+// Half the sum of neighbours, times how far they are apart: along the axis, [n - 1]
+ValueId trapezoids(Call& c, ValueId y, int64_t axis) {
+  int64_t n = c.dim(y, axis);
+  ValueId sums = c.scaled(c.add(c.slice(y, axis, 1, n), c.slice(y, axis, 0, n - 1)), 0.5);
+  if (c.is_number(1)) return c.scaled(sums, c.real(1));
+  ValueId x = c.cast(c.tensor(1), c.dtype(y));
+  if (c.rank(x) == 1) {
+    Shape along(c.shape(y).size(), 1);
+    along[static_cast<size_t>(axis)] = c.dim(x, 0);
+    x = c.reshape(x, std::move(along));
+  }
+  if (c.rank(x) != c.rank(y) || c.dim(x, axis) != n) unsupported("places of another shape");
+  return c.mul(sums, c.sub(c.slice(x, axis, 1, n), c.slice(x, axis, 0, n - 1)));
+}
+
+Results trapezoid(Call& c) {
+  ValueId y = c.cast(c.tensor(0), c.result().dtype);
+  int64_t axis = c.axis(2, c.rank(y));
+  if (c.rank(y) == 0 || c.dim(y, axis) < 2) unsupported("an integral over fewer than two places");
+  ValueId areas = trapezoids(c, y, axis);
+  return c.detail() == "running" ? c.make(Op::CumSum, {areas}, {{Key::Axis, axis}})
+                                 : c.reduce(Op::Sum, areas, {axis}, false);
+}
+
+// Slices along an axis that are longer than allowed are shortened.
+Results renorm(Call& c) {
+  ValueId x = c.tensor(0);
+  DType dtype = c.dtype(x);
+  int64_t kept = c.axis(2, c.rank(x));
+  Ints axes;
+  for (int64_t d = 0; d < c.rank(x); ++d)
+    if (d != kept) axes.push_back(d);
+  ValueId size = c.norm(x, c.real(1), axes, true), most = c.scalar(c.real(3), dtype);
+  ValueId shorter = c.div(most, c.add(size, c.scalar(1e-7, dtype)));
+  return c.mul(x, c.clamp(shorter, std::nullopt, 1.0));
+}
+
 constexpr std::string_view kCorrection = "self, dim=None, *, correction=None, keepdim=False";
 
 constexpr Row kReduceRows[] = {
@@ -223,6 +262,13 @@ constexpr Row kReduceRows[] = {
     {"aten.norm.Scalar", "self, p=2", norm},
     {"aten.norm.ScalarOpt_dim_dtype", "self, p, dim, keepdim, *, dtype", norm},
     {"aten.norm.ScalarOpt_dtype", "self, p, *, dtype", norm_all},
+    {"aten.trapezoid.x", "y, x, *, dim=-1", trapezoid},
+    {"aten.trapezoid.dx", "y, *, dx=1, dim=-1", trapezoid},
+    {"aten.trapz.x", "y, x, *, dim=-1", trapezoid},
+    {"aten.trapz.dx", "y, *, dx=1.0, dim=-1", trapezoid},
+    {"aten.cumulative_trapezoid.x", "y, x, *, dim=-1", trapezoid, "running"},
+    {"aten.cumulative_trapezoid.dx", "y, *, dx=1, dim=-1", trapezoid, "running"},
+    {"aten.renorm.default", "self, p, dim, maxnorm", renorm},
     {"aten.nansum.default", "self, dim=None, keepdim=False, *, dtype=None", nansum},
     {"aten.nanmean.default", "self, dim=None, keepdim=False, *, dtype=None", nanmean},
     {"aten.count_nonzero.default", "self, dim=None", count_nonzero},

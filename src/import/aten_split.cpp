@@ -173,10 +173,12 @@ Results slice_scatter(Call& c) {
   part[static_cast<size_t>(axis)] = count;
   ValueId src = c.expand(c.cast(c.tensor(1), c.dtype(x)), part);
   if (step == 1) return replaced(c, x, src, axis, start, end);
-  int64_t inner = 1;
-  for (int64_t d = axis + 1; d < c.rank(x); ++d) inner *= c.dim(x, d);
-  ValueId index = c.filled(DType::I64, part, [&](int64_t i) { return start + i / inner % count * step; });
-  return c.make(Op::ScatterElements, {x, index, src}, {{Key::Axis, axis}});
+  // With a step: each place takes its slice of x or of what follows x.
+  ValueId from = c.filled(DType::I32, {size}, [&](int64_t i) {
+    bool written = i >= start && i < end && (i - start) % step == 0;
+    return written ? size + (i - start) / step : i;
+  });
+  return c.make(Op::Gather, {c.concat({x, src}, axis), from}, {{Key::Axis, axis}});
 }
 
 constexpr std::string_view kTensors = "tensors";

@@ -184,6 +184,7 @@ ValueId NodeBuilder::cast(ValueId x, DType to) {
   const Value& value = graph.value(x);
   if (value.constant && value.type.shape.empty() && !value.type.quantized())
     return scalar(load_element(value.data.data(), value.type.dtype), to);
+  if (to == DType::Bool && is_float(dtype(x))) return compare("ne", x, scalar(0, dtype(x)));
   return make(Op::Cast, {x}, {{Key::DType, to}});
 }
 

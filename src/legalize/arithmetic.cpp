@@ -8,13 +8,6 @@ namespace swoop {
 
 namespace {
 
-Attrs clamp_of(const Node& n) {
-  Attrs bounds;
-  for (Key key : {Key::ActMin, Key::ActMax})
-    if (const Attr* bound = n.attrs.find(key)) bounds.set(key, *bound);
-  return bounds;
-}
-
 // The one real number a constant stands for.
 std::optional<double> constant_scalar(const Rewriter& rw, ValueId id) {
   const Value& value = rw.value(id);

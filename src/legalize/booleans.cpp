@@ -28,6 +28,12 @@ ValueId codes_behind(const Rewriter& rw, ValueId boolean) {
   return cancels ? cast->inputs[0] : kNone;
 }
 
+// It comes from the NPU, or from the caller: as codes it costs nothing.
+bool is_at_hand(const Rewriter& rw, ValueId boolean) {
+  const std::vector<ValueId>& inputs = rw.graph().inputs();
+  return codes_behind(rw, boolean) != kNone || std::find(inputs.begin(), inputs.end(), boolean) != inputs.end();
+}
+
 ValueId as_flags(Rewriter& rw, ValueId boolean) {
   ValueId behind = codes_behind(rw, boolean);
   if (behind != kNone) return behind;
@@ -69,7 +75,7 @@ bool compare_by_difference(Rewriter& rw, const Node& n) {
 // and, or, xor  ->  the smaller one, the larger one, the size of the difference
 bool logic_by_extremes(Rewriter& rw, const Node& n) {
   if (facts_of(rw).has_booleans) return false;
-  if (codes_behind(rw, n.inputs[0]) == kNone && codes_behind(rw, n.inputs[1]) == kNone) return false;
+  if (!is_at_hand(rw, n.inputs[0]) && !is_at_hand(rw, n.inputs[1])) return false;
   ValueId a = as_flags(rw, n.inputs[0]), b = as_flags(rw, n.inputs[1]);
   const Type type = flags(rw.type(n.outputs[0]).shape);
   if (n.text(Key::Fn) == "xor") {
@@ -83,17 +89,22 @@ bool logic_by_extremes(Rewriter& rw, const Node& n) {
 
 // logical_not(x)  ->  1 - x
 bool not_by_difference(Rewriter& rw, const Node& n) {
-  if (facts_of(rw).has_booleans || codes_behind(rw, n.inputs[0]) == kNone) return false;
+  if (facts_of(rw).has_booleans || !is_at_hand(rw, n.inputs[0])) return false;
   replace_by_flags(rw, n, negated(rw, as_flags(rw, n.inputs[0])));
   return true;
 }
 
 // any, all  ->  the largest one, the smallest one
 bool any_by_maximum(Rewriter& rw, const Node& n) {
-  if (facts_of(rw).has_booleans || codes_behind(rw, n.inputs[0]) == kNone || !n.flag(Key::Keepdim)) return false;
+  if (facts_of(rw).has_booleans || !is_at_hand(rw, n.inputs[0])) return false;
   ValueId x = as_flags(rw, n.inputs[0]);
   Op op = n.op == Op::Any ? Op::ReduceMax : Op::ReduceMin;
-  replace_by_flags(rw, n, rw.make(op, {x}, n.attrs, flags(rw.type(n.outputs[0]).shape)));
+  const Shape shape = rw.type(n.outputs[0]).shape;
+  Shape kept = rw.type(x).shape;
+  for (int64_t axis : n.ints(Key::Axes)) kept[static_cast<size_t>(axis)] = 1;
+  Attrs attrs = n.attrs;
+  attrs.set(Key::Keepdim, true);
+  replace_by_flags(rw, n, reshape(rw, rw.make(op, {x}, attrs, flags(kept)), shape));
   return true;
 }
 

@@ -37,6 +37,14 @@ inline Type with_shape(const Type& type, Shape shape) {
   return result;
 }
 
+// The clamp that a node has taken in, for the operator that takes its place.
+inline Attrs clamp_of(const Node& n) {
+  Attrs bounds;
+  for (Key key : {Key::ActMin, Key::ActMax})
+    if (const Attr* bound = n.attrs.find(key)) bounds.set(key, *bound);
+  return bounds;
+}
+
 inline ValueId reshape(Rewriter& rw, ValueId x, Shape shape) {
   if (rw.type(x).shape == shape) return x;
   return rw.make(Op::Reshape, {x}, {{Key::Shape, Ints(shape)}});

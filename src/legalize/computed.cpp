@@ -54,11 +54,15 @@ bool conv_of_computed_to_matmul(Rewriter& rw, const Node& n) {
   ValueId weight = reshape(rw, n.inputs[1], {1, groups, w.shape[0] / groups, per_group});
   ValueId x = unfolded(rw, n);
   Shape product = {out.shape[0], groups, w.shape[0] / groups, rw.type(x).shape[3]};
-  Attrs attrs;
-  for (Key key : {Key::ActMin, Key::ActMax})
-    if (const Attr* bound = n.attrs.find(key)) attrs.set(key, *bound);
-  rw.replace(n, reshape(rw, rw.make(Op::MatMul, {weight, x}, attrs, with_shape(out, product)), out.shape));
+  rw.replace(n, reshape(rw, rw.make(Op::MatMul, {weight, x}, clamp_of(n), with_shape(out, product)), out.shape));
   return true;
+}
+
+// A few elements in the other order; U55 does not flip the last axis.
+ValueId turned_round(Rewriter& rw, ValueId x, int64_t axis) {
+  std::vector<ValueId> parts;
+  for (int64_t i = rw.type(x).shape[static_cast<size_t>(axis)]; i-- > 0;) parts.push_back(slice(rw, x, axis, i, i + 1));
+  return parts.size() == 1 ? x : concat(rw, std::move(parts), axis);
 }
 
 // conv_transpose(x, computed w)  ->  a conv of x with zeros between its elements and w turned round
@@ -97,7 +101,7 @@ bool transposed_of_computed_to_conv(Rewriter& rw, const Node& n) {
   turned[0] = groups * w[1];
   turned[1] = w[0] / groups;
   ValueId weight = reshape(rw, transpose(rw, reshape(rw, n.inputs[1], split), perm), turned);
-  weight = rw.make(Op::Flip, {weight}, {{Key::Axes, axes}});
+  for (int64_t axis : axes) weight = turned_round(rw, weight, axis);
   Attrs attrs = n.attrs;
   attrs.erase(Key::OutputPadding);
   attrs.set(Key::Stride, Ints(dims, 1));

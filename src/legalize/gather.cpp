@@ -137,6 +137,33 @@ bool gather_by_one_hot(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// gather_elements(x, index)  ->  gather of single elements: index along the axis, and where the others stand
+bool gather_single_elements(Rewriter& rw, const Node& n) {
+  constexpr int64_t kMost = int64_t{1} << 16;  // each is a read of its own
+  const Type x = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
+  const int64_t count = element_count(out.shape);
+  if (!facts_of(rw).has_gather || !computes_on_codes(rw, n) || count == 0 || count > kMost) return false;
+  auto axis = static_cast<size_t>(n.integer(Key::Axis));
+  const std::vector<int64_t> strides = row_major_strides(x.shape), own = row_major_strides(out.shape);
+  std::vector<int64_t> others;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t place = 0;
+    for (size_t d = 0; d < out.shape.size(); ++d)
+      if (d != axis) place += i / own[d] % out.shape[d] * strides[d];
+    others.push_back(place);
+  }
+  const Type plain{DType::I32, {count}, {}};
+  const int64_t stride = strides[axis];
+  ValueId index = n.inputs[1];
+  if (rw.type(index).dtype != DType::I32) index = rw.make(Op::Cast, {index}, {{Key::DType, DType::I32}});
+  index = reshape(rw, index, {count});
+  if (stride != 1) index = rw.make(Op::Mul, {index, codes(rw, {DType::I32, {1}, {}}, {&stride, 1}, "stride")});
+  index = rw.make(Op::Add, {index, codes(rw, plain, others, "others")});
+  ValueId row = reshape(rw, n.inputs[0], {element_count(x.shape)});
+  rw.replace(n, reshape(rw, rw.make(Op::Gather, {row, index}, {{Key::Axis, int64_t{0}}}), out.shape));
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> gather_rules() {
@@ -145,6 +172,7 @@ std::span<const Rule> gather_rules() {
       {"gather-by-conv", {Op::Gather}, gather_by_conv},
       {"gather-first-axis", {Op::Gather}, gather_first_axis},
       {"gather-by-one-hot", {Op::Gather}, gather_by_one_hot},
+      {"gather-single-elements", {Op::GatherElements}, gather_single_elements},
   };
   return kRules;
 }

@@ -169,13 +169,6 @@ bool all_equal(std::span<const double> list, double value) {
 ValueId input_or_none(const Node& n, size_t i) { return i < n.inputs.size() ? n.inputs[i] : kNone; }
 bool constant_or_none(const Rewriter& rw, ValueId id) { return id == kNone || rw.value(id).constant; }
 
-Attrs clamp_of(const Node& n) {
-  Attrs bounds;
-  for (Key key : {Key::ActMin, Key::ActMax})
-    if (const Attr* bound = n.attrs.find(key)) bounds.set(key, *bound);
-  return bounds;
-}
-
 // gain * (c over its deviation) + offset along the last dim
 ValueId scaled(Rewriter& rw, ValueId c, Deviation d, std::span<const double> gain, std::span<const double> offset,
                Type out, const Attrs& bounds) {

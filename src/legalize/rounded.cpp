@@ -47,10 +47,7 @@ bool round_quotient(Rewriter& rw, const Node& n) {
   if (!n.has(Key::Mode) || !divides_codes(rw, n)) return false;
   const Type out = rw.type(n.outputs[0]);
   ValueId quotient = rounded_quotient(rw, n, largest(out), n.text(Key::Mode) == "trunc");
-  Attrs clamp;
-  for (Key key : {Key::ActMin, Key::ActMax})
-    if (const Attr* bound = n.attrs.find(key)) clamp.set(key, *bound);
-  rw.replace(n, rw.make(Op::Mul, {quotient, scalar(rw, DType::I16, out.rank(), 1, 1.0)}, clamp, out));
+  rw.replace(n, rw.make(Op::Mul, {quotient, scalar(rw, DType::I16, out.rank(), 1, 1.0)}, clamp_of(n), out));
   return true;
 }
 
@@ -65,10 +62,7 @@ bool remainder_of_quotient(Rewriter& rw, const Node& n) {
   ValueId divisor = rw.make(Op::Quantize, {n.inputs[1]}, {}, wide);
   Type whole_part = i16_type(out.shape, (largest(a) + largest(b)) / 32767);
   ValueId taken = rw.make(Op::Mul, {times, divisor}, {}, whole_part);
-  Attrs clamp;
-  for (Key key : {Key::ActMin, Key::ActMax})
-    if (const Attr* bound = n.attrs.find(key)) clamp.set(key, *bound);
-  rw.replace(n, rw.make(Op::Sub, {n.inputs[0], taken}, clamp, out));
+  rw.replace(n, rw.make(Op::Sub, {n.inputs[0], taken}, clamp_of(n), out));
   return true;
 }
 

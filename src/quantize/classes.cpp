@@ -97,7 +97,14 @@ void share_joins(const Context& c, Classes& classes) {
   }
 }
 
-// What is only compared has one type on both sides: equal numbers have equal codes.
+bool only_compared(const Context& c, const Draft& draft) {
+  for (ValueId member : draft.members)
+    for (const Use& use : c.graph.value(member).uses)
+      if (use.node == kNone || c.graph.node(use.node).op != Op::Compare) return false;
+  return true;
+}
+
+// What is only compared has the type of the other side, so that equal numbers have equal codes; if both are, one type.
 void share_comparisons(const Context& c, Classes& classes) {
   for (NodeId id : c.graph.order()) {
     const Node& node = c.graph.node(id);
@@ -105,10 +112,15 @@ void share_comparisons(const Context& c, Classes& classes) {
     size_t left = classes.of(node.inputs[0]), right = classes.of(node.inputs[1]);
     if (left == kNoClass || right == kNoClass || left == right) continue;
     Draft &a = classes.drafts[left], &b = classes.drafts[right];
-    if (a.pinned || b.pinned || !read_only_by(c, a, id) || !read_only_by(c, b, id)) continue;
-    Range range = joined(range_of(c, a), range_of(c, b));
-    merge(classes, left, right);
-    classes.drafts[left].range = range;
+    bool free_a = !a.pinned && only_compared(c, a), free_b = !b.pinned && only_compared(c, b);
+    if (free_a && free_b) {
+      Range range = joined(range_of(c, a), range_of(c, b));
+      merge(classes, left, right);
+      classes.drafts[left].range = range;
+    } else if (free_a || free_b) {
+      Draft &free = free_a ? a : b, &other = free_a ? b : a;
+      free.pinned = type_of(c, other);
+    }
   }
 }
 

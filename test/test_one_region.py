@@ -1,0 +1,56 @@
+"""Single operators that must be whole on every core: one region, nothing on the host, and PyTorch's numbers."""
+
+import pathlib
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh test)")
+functional = torch.nn.functional
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import judge  # noqa: E402
+
+
+class Formula(torch.nn.Module):
+    def __init__(self, formula):
+        super().__init__()
+        self.formula = formula
+
+    def forward(self, *inputs):
+        return self.formula(*inputs)
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+X, Y, C = numbers(1, 6, 8), numbers(1, 6, 8, seed=1), numbers(6, seed=2)
+IMAGE, KERNEL, GROUPED = numbers(1, 4, 6, 6), numbers(4, 4, 3, 3, seed=3), numbers(4, 2, 3, 3, seed=4)
+CASES = {
+    "booleans_out": (lambda x, y: x > y, (X, Y)),
+    "booleans_in": (lambda m, x, y: torch.where(m, x, y), (X > 0, X, Y)),
+    "equal": (lambda x, y: (x == y) | (x.abs() <= y), (X, torch.where(Y > 0, X, Y))),
+    "any": (lambda x: (x > 1.5).any(1), (X,)),
+    "mask_as_factor": (lambda x, y: x * (y > 0.25), (X, Y)),
+    "floor": (lambda x, y: torch.div(x, y, rounding_mode="floor"), (8 * X, Y.abs() + 0.5)),
+    "trunc": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), (8 * X, Y.abs() + 0.5)),
+    "norm": (lambda x, w, b: functional.group_norm(x, 2, w, b), (X, C, C)),
+    "linear": (lambda x, w, b: functional.linear(x, w, b), (X, numbers(5, 8), numbers(5))),
+    "conv": (lambda x, w, b: functional.conv2d(x, w, b, stride=2, padding=1), (IMAGE, KERNEL, numbers(4))),
+    "conv_groups": (lambda x, w: functional.conv2d(x, w, groups=2, dilation=2), (IMAGE, GROUPED)),
+    "conv_transpose": (lambda x, w: functional.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1, groups=2), (IMAGE, GROUPED)),
+    "prelu": (lambda x, w: functional.prelu(x, w), (X, C)),
+    "strided": (lambda x, y: torch.slice_scatter(x, y[..., :4], 2, 0, 8, 2), (X, Y)),
+}
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_operator_is_whole(name, target, tmp_path):
+    formula, inputs = CASES[name]
+    judge.write_case(Formula(formula), [inputs], [], tmp_path)
+    verdict = judge.judge(tmp_path, target)
+    assert judge.correct(verdict), verdict.line()
+    assert judge.whole(verdict), verdict.reasons
