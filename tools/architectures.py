@@ -307,8 +307,8 @@ def table(cache):
         "Networks of timm, torchvision and transformers, built without weights, with random inputs. Batch norms have seen",
         "three batches. Transformers are small configurations of the same layers. int8, default options. Cycles are regor's",
         "estimate, and `x ideal` is how many times more that is than the multiply-accumulates alone would take. SQNR is the",
-        "file's against PyTorch's float outputs, on the four calibration samples, and `peer` is that of the module which",
-        "ExecuTorch's Ethos-U quantizer makes of the same network and samples, run by PyTorch. Seconds of the processor and",
+        "file's against PyTorch's float outputs, on the four calibration samples, and `peer`, where measured, that of the module",
+        "which ExecuTorch's Ethos-U quantizer makes of the same network and samples, run by PyTorch. Seconds of the processor and",
         "peak MiB are those of `swoop compile`, check included. `tools/architectures.py` makes this page.",
         "",
         f"{len({r['name'] for r in rows})} architectures, {len(rows)} builds: {compiled} compile ({compiled / max(1, len(rows)):.1%}), {sum(map(whole, verdicts))} are in one region "
