@@ -598,8 +598,8 @@ def decomposed():
         "as_strided_scatter": (lambda x, y: torch.as_strided_scatter(x, y, (2, 3), (1, 2), 1), (M, M[:2, :3].contiguous())),
         "index_apart": (lambda x, i: x[i, :, i], (X, torch.tensor([1, 0, 1]))),
         "masked_index": (
-            lambda x, m, i: (torch.ops.aten._unsafe_masked_index(x, m, [i, None], 7.0), torch.ops.aten._unsafe_masked_index_put_accumulate(x, m, [i, None], x[:3])),
-            (M, torch.tensor([True, False, True]), torch.tensor([1, 99, 1])),
+            lambda x, m, i: (torch.ops.aten._unsafe_masked_index(x, m, [i], 7.0), torch.ops.aten._unsafe_masked_index_put_accumulate(x, m, [i], x[:3])),
+            (M[0], torch.tensor([True, False, True]), torch.tensor([1, 99, 1])),
         ),
         "linspace_computed": (lambda a, b: torch.linspace(a[0, 0], b[1, 1], 5), (M, M)),
         "softmax_backward": (lambda g, y: torch.ops.aten._softmax_backward_data(g, y, 1, torch.float32), (M, M)),
