@@ -592,7 +592,6 @@ def decomposed():
         "kthvalue": (lambda x: tuple(torch.kthvalue(x, 3, 3)), (X,)),
         "mode": (lambda x: (tuple(torch.mode(x, 1)), torch.mode(x.float(), 2, keepdim=True)[0]), (INTS,)),
         "nanmedian": (lambda x: (x.nanmedian(), *x.nanmedian(1)), (torch.tensor([[1.0, NAN, 5.0, 3.0], [NAN, 2.0, 8.0, 4.0]]),)),
-        "sort_long": (lambda x: (x.sort()[0], x.sort(descending=True)[0]), (numbers(5000),)),
         "nonzero_static": (lambda x: (torch.nonzero_static(x > 1, size=9), torch.nonzero_static(x > 1.9, size=40, fill_value=7)), (M,)),
         "as_strided": (lambda x: (x.as_strided((2, 3), (1, 2), 1), x.as_strided((3, 2), (1, 1))), (M,)),
         "as_strided_scatter": (lambda x, y: torch.as_strided_scatter(x, y, (2, 3), (1, 2), 1), (M, M[:2, :3].contiguous())),
