@@ -76,6 +76,16 @@ def test_one_byte_less_in_a_pool_fails(firmware, built, pool):
     assert done.returncode == 1 and done.stdout == b"" and b"error" in done.stderr
 
 
+def test_files_that_were_changed_stay(firmware, tmp_path):
+    folder = tmp_path / "firmware"
+    folder.mkdir()
+    (folder / "main.cpp").write_text("mine")
+    (folder / "model.h").write_text("old")
+    call(BUILD / "swoop", "compile", MODELS / "resnet8_int8.pt2", "-o", tmp_path / "model.pte", "--firmware", folder, "--no-verify", "-q")
+    assert (folder / "main.cpp").read_text() == "mine" and "MODEL_PLANNED_BYTES" in (folder / "model.h").read_text()
+    assert {path.name for path in folder.iterdir()} == {path.name for path in (firmware / "firmware").iterdir()}
+
+
 def test_the_header_is_named_after_its_file(firmware):
     text = (firmware / "resnet-8.h").read_text()
     assert "static const uint8_t resnet_8_program[RESNET_8_PROGRAM_BYTES]" in text

@@ -69,6 +69,7 @@ CASES = {
     "many_groups": (nn.Conv2d(208, 208, 3, padding=1, groups=104), (1, 208, 4, 4), [], 30),
     "corners": (Model(lambda s, x: functional.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)), (1, 4, 6, 6), [], 33),
     "any_factor": (Model(lambda s, x: functional.interpolate(x, scale_factor=1.7, mode="bilinear")), (1, 4, 6, 9), [], 35),
+    "odd_nearest": (Model(lambda s, x: functional.interpolate(functional.interpolate(x, scale_factor=3.4), scale_factor=2.1)), (1, 4, 2, 2), [], 40),
     "permuted": (Model(lambda s, x: x[:, s.order], order=torch.randperm(80, generator=torch.Generator().manual_seed(1))), (1, 80, 3), [], 40),
     "two_runs": (Model(lambda s, x: x[:, :, s.order], order=torch.tensor([[2, 3], [4, 0]])), (1, 3, 5), [], 40),
     "dilation": (nn.Conv2d(16, 16, 3, padding=24, dilation=24), (1, 16, 8, 8), [], 30),

@@ -214,6 +214,20 @@ def test_a_board_is_answered_per_memory(report, browser, tmp_path):
 
 
 @needs_browser
+def test_another_build_is_shown_beside_this_one(report, browser, tmp_path):
+    other, page = tmp_path / "other.pte", tmp_path / "page.html"
+    build = [SWOOP, "compile", MODELS / "resnet8_int8.pt2", "--no-verify", "-q"]
+    subprocess.run([*build, "-t", "ethos-u55-64", "-o", other], check=True, timeout=120)
+    subprocess.run([*build, "-o", tmp_path / "this.pte", "--compare", other, "--report", page], check=True, timeout=120)
+    browser.open(page)
+    cells = browser.evaluate("[...document.querySelectorAll('#comparison tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))")
+    figures = {row[0]: row[1:] for row in cells}
+    before, now, change = figures["total cycles"]
+    assert int(before.replace(",", "")) > int(now.replace(",", "")) and change.startswith("\u2212") and figures["planned bytes"][2] == "\u2013"
+    assert browser.complaints() == []
+
+
+@needs_browser
 def test_names_from_files_stay_text(report, browser, tmp_path):
     bad = "</script><script>alert(1)</script><img src=http://a.invalid/x onerror=alert(2)>"
 

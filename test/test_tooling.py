@@ -78,6 +78,14 @@ def test_bash_completes():
     assert "corstone-300" in complete("swoop", "compile", "--board")
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_reads_its_script(shell, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    (tmp_path / "script").write_text(swoop("completion", shell))
+    subprocess.run([shell, "-n", tmp_path / "script"], check=True, timeout=60)
+
+
 @pytest.mark.skipif(not shutil.which("man"), reason="man is not installed")
 def test_the_manual_is_read_without_complaint(tmp_path):
     (tmp_path / "swoop.1").write_text(swoop("options", "--man"))

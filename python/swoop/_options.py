@@ -37,7 +37,7 @@ def arguments(command: str, options: dict[str, object]) -> list[str]:
                 raise TypeError(f"{name} is True or False, not {value!r}")
             words.append(flag)
         elif isinstance(value, (list, tuple)):
-            words += [flag, *map(str, value)]
+            words += [word for item in value for word in (flag, str(item))]
         else:
             words += [flag, os.fspath(value) if isinstance(value, os.PathLike) else str(value)]
     return words

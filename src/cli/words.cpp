@@ -47,7 +47,7 @@ std::string painted(std::string_view text, std::FILE* stream) {
       paint(kRed, line.find(':', 7) == std::string_view::npos ? 6 : line.find(':', 7) + 1);
     else if (line.starts_with("warning:"))
       paint(kYellow, 8);
-    else if (label != 0 && label != std::string_view::npos && (space == label || label == 8))
+    else if (label != 0 && label != std::string_view::npos && space == label)
       paint(kBold, label);  // "target    ethos-u55-128"
     else
       result.append(line);

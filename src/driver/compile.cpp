@@ -33,6 +33,17 @@ namespace {
 constexpr std::string_view kImport = "import";
 constexpr std::string_view kLower = "lower";
 
+// What a person sees of a long compile, in order.
+constexpr std::string_view kStages[] = {"reading the model",
+                                        "rewriting the graph",
+                                        "lowering to TOSA",
+                                        "generating NPU code",
+                                        "building the program",
+                                        "running the finished program",
+                                        "finding another form for what regor gets wrong",
+                                        "writing the program"};
+constexpr std::string_view kAccuracyStages[] = {"reading the model", "quantizing", "measuring each layer"};
+
 Result<void> check_stop_after(std::string_view name) {
   std::vector<std::string> known = {std::string(kImport)};
   for (const Step& step : pipeline_steps()) known.emplace_back(step.name);
@@ -365,7 +376,7 @@ class Compile {
   const CompileOptions& options_;
   std::vector<std::string> import_warnings_;
   Pipeline pipeline_;
-  Progress progress_;
+  Progress progress_{kStages};
   std::vector<CompiledRegion> regions_;
   Buffer pte_;
   ProgramInfo info_;   // of pte_
@@ -519,11 +530,15 @@ Result<std::string> accuracy(const CompileOptions& options) {
   Pipeline pipeline{.options = options};
   TRY_ASSIGN(pipeline.target, parse_target(options.target));
   TRY(check_npu_options(pipeline.target, options.npu));
+  Progress progress(kAccuracyStages);
+  progress.stage("reading the model");
   TRY_ASSIGN(Graph graph, read_model(options.model, options.sizes));
   pipeline.following = following_nodes(graph);
+  progress.stage("quantizing");
   TRY(run_steps(graph, pipeline, {}, "quantize"));
   if (!pipeline.reference)
     return error("{} is already quantized; give the float model, which its layers are compared with", options.model);
+  progress.stage("measuring each layer");
   TRY_ASSIGN(AccuracyReport report,
              measure_accuracy(*pipeline.reference, graph, *pipeline.samples, pipeline.opaque.get()));
   if (options.json) return to_json(options.model, options.target, report);

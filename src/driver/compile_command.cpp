@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "driver/commands.h"
 #include "driver/compile.h"
+#include "driver/figures.h"
 #include "driver/flags.h"
 #include "support/file.h"
 
@@ -12,16 +13,33 @@ namespace swoop {
 
 namespace {
 
+// --compare: the finished program beside another one.
+Result<void> compare_builds(const std::string& path, Summary& summary) {
+  TRY_ASSIGN(std::shared_ptr<const MappedFile> before, MappedFile::open(path));
+  TRY_ASSIGN(std::shared_ptr<const MappedFile> now, MappedFile::open(summary.output));
+  TRY_ASSIGN(const ProgramFigures a, read_figures(path, before->bytes()));
+  TRY_ASSIGN(const ProgramFigures b, read_figures(summary.output, now->bytes()));
+  BuildComparison& comparison = summary.comparison.emplace();
+  comparison.path = path;
+  for (const std::vector<FigureLine>& lines : {estimate_lines(a, b), byte_lines(a, b)})
+    for (const FigureLine& line : lines) comparison.lines.push_back({line.name, line.a, line.b});
+  return {};
+}
+
 // What is made of a finished program: --report, --header, --firmware.
-Result<void> write_beside(const CompileOptions& options, const Summary& summary) {
+Result<void> write_beside(const CompileOptions& options, Summary& summary) {
+  if (!options.compare.empty()) TRY(compare_builds(options.compare, summary));
   if (!options.report.empty()) TRY(write_file(options.report, to_html(summary)));
   if (options.header.empty() && options.firmware.empty()) return {};
   TRY_ASSIGN(std::shared_ptr<const MappedFile> pte, MappedFile::open(summary.output));
   if (!options.header.empty()) TRY(write_file(options.header, to_header(summary, pte->bytes(), options.header)));
   if (options.firmware.empty()) return {};
   TRY(make_directory(options.firmware));
-  for (const auto& [name, text] : to_firmware(summary, pte->bytes()))
-    TRY(write_file(options.firmware + "/" + name, text));
+  for (const auto& [name, text] : to_firmware(summary, pte->bytes())) {
+    const std::string path = options.firmware + "/" + name;
+    if (name == kFirmwareHeader || !std::filesystem::exists(path))
+      TRY(write_file(path, text));  // the rest may be changed
+  }
   return {};
 }
 
@@ -33,10 +51,10 @@ std::string with_target(const std::string& path, const std::string& target) {
 }
 
 int run_one(const CompileOptions& options, const std::string& quantize_config) {
-  const std::string reads[] = {quantize_config};
+  const std::string reads[] = {quantize_config, options.compare};
   if (Result<void> free = check_output(options.output, reads); !free) return fail(free.error());
-  const std::string others[] = {quantize_config, options.model,  options.samples,
-                                options.test,    options.output, options.npu.config_path};
+  const std::string others[] = {quantize_config, options.model,           options.samples, options.test,
+                                options.output,  options.npu.config_path, options.compare};
   for (const std::string& written : {options.report, options.header})
     if (Result<void> free = check_output(written, others); !free) return fail(free.error());
   Result<CompileResult> result = compile(options);
@@ -153,6 +171,8 @@ Command compile_command(CLI::App& app) {
       ->type_name("FILE");
   command->add_flag("--no-verify", *no_verify, "do not run and check the finished file");
   command->add_option("--report", o.report, "write what is known about the build as one .html file")->type_name("FILE");
+  command->add_option("--compare", o.compare, "another build's .pte: what changed is in the report and in the JSON")
+      ->type_name("FILE");
   command->add_flag("--json", o.json, "print the summary as JSON");
   command->add_flag("-q,--quiet", o.quiet, "print no summary");
 

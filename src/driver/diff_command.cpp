@@ -26,33 +26,11 @@ struct DiffFlags {
   bool json = false;
 };
 
-struct Line {
-  std::string name;
-  std::optional<int64_t> a, b;
-};
-
-std::vector<Line> byte_lines(const ProgramFigures& a, const ProgramFigures& b) {
-  return {{"file_bytes", a.file_bytes, b.file_bytes},
-          {"weight_bytes", a.weight_bytes, b.weight_bytes},
-          {"scratch_bytes", a.scratch_bytes, b.scratch_bytes},
-          {"planned_bytes", a.planned_bytes, b.planned_bytes}};
-}
-
-std::vector<Line> estimate_lines(const ProgramFigures& a, const ProgramFigures& b) {
-  std::vector<Line> lines;
-  for (const NamedEstimate& estimate : kEstimates) {
-    Line& line = lines.emplace_back(Line{estimate.name, std::nullopt, std::nullopt});
-    if (a.estimates) line.a = (*a.estimates).*estimate.value;
-    if (b.estimates) line.b = (*b.estimates).*estimate.value;
-  }
-  return lines;
-}
-
 bool grew(int64_t a, int64_t b, double percent) {
   return static_cast<double>(b) > static_cast<double>(a) * (1 + percent / 100);
 }
 
-void check_growth(Difference& difference, const Line& line, double percent, std::string_view flag) {
+void check_growth(Difference& difference, const FigureLine& line, double percent, std::string_view flag) {
   if (!line.a || !line.b) {
     difference.broken.push_back(
         fmt::format("{}: {} is not known: {}", flag, line.name, (line.a ? difference.b : difference.a).estimates_why));
@@ -66,7 +44,7 @@ void check_thresholds(const DiffFlags& flags, Difference& difference) {
   if (flags.max_cycles)
     check_growth(difference, estimate_lines(difference.a, difference.b)[0], *flags.max_cycles, "--max-cycles");
   if (flags.max_bytes)
-    for (const Line& line : byte_lines(difference.a, difference.b))
+    for (const FigureLine& line : byte_lines(difference.a, difference.b))
       check_growth(difference, line, *flags.max_bytes, "--max-bytes");
   if (!flags.min_sqnr) return;
   for (const OutputDifference& output : difference.outputs) {
@@ -81,14 +59,14 @@ void check_thresholds(const DiffFlags& flags, Difference& difference) {
 
 std::string cell(std::optional<int64_t> value) { return value ? fmt::format("{}", *value) : "not known"; }
 
-std::string change(const Line& line) {
+std::string change(const FigureLine& line) {
   if (!line.a || !line.b) return "?";
   if (*line.a == *line.b) return "=";
   if (*line.a == 0) return "new";
   return fmt::format("{:+.2f} %", 100.0 * static_cast<double>(*line.b - *line.a) / static_cast<double>(*line.a));
 }
 
-void add_counts(std::vector<Line>& lines, std::string_view title, const std::map<std::string, int>& a,
+void add_counts(std::vector<FigureLine>& lines, std::string_view title, const std::map<std::string, int>& a,
                 const std::map<std::string, int>& b) {
   std::set<std::string> names;
   for (const auto& [name, count] : a) names.insert(name);
@@ -110,19 +88,19 @@ std::string output_text(const OutputDifference& output) {
 }
 
 std::string difference_text(const Difference& d) {
-  std::vector<Line> lines = {{"regions", d.a.regions, d.b.regions}};
+  std::vector<FigureLine> lines = {{"regions", d.a.regions, d.b.regions}};
   add_counts(lines, "npu", d.a.operations, d.b.operations);
   add_counts(lines, "host", d.a.kernels, d.b.kernels);
   add_counts(lines, "delegate", d.a.other_delegates, d.b.other_delegates);
-  for (const Line& line : byte_lines(d.a, d.b)) lines.push_back(line);
-  for (const Line& line : estimate_lines(d.a, d.b)) lines.push_back(line);
+  for (const FigureLine& line : byte_lines(d.a, d.b)) lines.push_back(line);
+  for (const FigureLine& line : estimate_lines(d.a, d.b)) lines.push_back(line);
   size_t width = 0;
-  for (const Line& line : lines) width = std::max(width, line.name.size());
+  for (const FigureLine& line : lines) width = std::max(width, line.name.size());
 
   std::string text =
       fmt::format("a  {}  {}\nb  {}  {}\n", d.a.path, fmt::join(d.a.npus, ", "), d.b.path, fmt::join(d.b.npus, ", "));
   text += fmt::format("{:<{}} {:>12} {:>12}\n", "", width, "a", "b");
-  for (const Line& line : lines)
+  for (const FigureLine& line : lines)
     text += fmt::format("{:<{}} {:>12} {:>12}  {}\n", line.name, width, cell(line.a), cell(line.b), change(line));
   for (const OutputDifference& output : d.outputs) text += output_text(output);
   for (const std::string& sentence : d.broken) text += fmt::format("broken: {}\n", sentence);

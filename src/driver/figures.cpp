@@ -122,6 +122,23 @@ Result<std::vector<NamedArray>> outputs_of(const ProgramFigures& figures, Bytes 
 
 }  // namespace
 
+std::vector<FigureLine> byte_lines(const ProgramFigures& a, const ProgramFigures& b) {
+  return {{"file_bytes", a.file_bytes, b.file_bytes},
+          {"weight_bytes", a.weight_bytes, b.weight_bytes},
+          {"scratch_bytes", a.scratch_bytes, b.scratch_bytes},
+          {"planned_bytes", a.planned_bytes, b.planned_bytes}};
+}
+
+std::vector<FigureLine> estimate_lines(const ProgramFigures& a, const ProgramFigures& b) {
+  std::vector<FigureLine> lines;
+  for (const NamedEstimate& estimate : kEstimates) {
+    FigureLine& line = lines.emplace_back(FigureLine{estimate.name, std::nullopt, std::nullopt});
+    if (a.estimates) line.a = (*a.estimates).*estimate.value;
+    if (b.estimates) line.b = (*b.estimates).*estimate.value;
+  }
+  return lines;
+}
+
 Result<ProgramFigures> read_figures(const std::string& path, Bytes pte) {
   ProgramFigures figures;
   figures.path = path;

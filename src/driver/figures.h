@@ -40,6 +40,15 @@ inline constexpr NamedEstimate kEstimates[] = {{"total_cycles", &EstimateFigures
                                                {"flash_bytes", &EstimateFigures::flash_bytes},
                                                {"dram_bytes", &EstimateFigures::dram_bytes}};
 
+// A figure of two programs.
+struct FigureLine {
+  std::string name;
+  std::optional<int64_t> a, b;  // nullopt: not known
+};
+std::vector<FigureLine> byte_lines(const ProgramFigures& a,
+                                   const ProgramFigures& b);  // file, weights, scratch, planned
+std::vector<FigureLine> estimate_lines(const ProgramFigures& a, const ProgramFigures& b);  // cycles, MACs, memories
+
 Result<ProgramFigures> read_figures(const std::string& path, Bytes pte);
 
 struct OutputDifference {

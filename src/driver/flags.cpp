@@ -169,8 +169,8 @@ Result<void> understand(ModelFlags& flags) {
   if (!flags.targets.empty()) o.target = flags.targets.front();
   if (o.target == kTosa) {
     if (flags.targets.size() > 1) return error("--target tosa: give it alone");
-    if (!o.header.empty() || !o.firmware.empty())
-      return error("--target tosa writes no .pte: leave out --header and --firmware");
+    if (!o.header.empty() || !o.firmware.empty() || !o.compare.empty())
+      return error("--target tosa writes no .pte: leave out --header, --firmware and --compare");
     o.tosa = true;
     o.target = kTosaTarget;
   }

@@ -67,5 +67,24 @@ TEST(Forecast, goes_on_with_what_the_file_has) {
   EXPECT_NEAR(wrong.outputs[0].as<float>()[5], 0.62, 1e-6);
 }
 
+// 0.3 + 0.1 - 0.4 is 7e-9 in floats, and the layer's steps are finer than that.
+TEST(Forecast, does_not_ask_for_more_than_floats_have) {
+  Graph typed = parsed(R"text(graph "net" (%x: i16[3] q(0.0001, 0) as "x")
+  %t = sum %x axes=[0] keepdim=true : i16[1] q(1e-11, 0) name "t"
+  return %t
+)text");
+  Forecast forecast(typed, nullptr);
+  tosa::Body body;
+  body.tensors.push_back({.name = "t", .dtype = tosa::DType::I16, .shape = {1}, .is_const = false, .data = {}});
+  forecast.observer(typed)(body, tosa::Operator{}, 0, {tosa::DType::I16, {1}, Buffer(2)});
+  Tensor x = make_tensor(DType::F32, {3});
+  const float values[] = {0.3f, 0.1f, -0.4f};
+  std::copy(std::begin(values), std::end(values), x.as<float>().begin());
+  Result<Forecast::Comparison> comparison = forecast.compare({&x, 1});
+  ASSERT_TRUE(comparison) << comparison.error().message;
+  EXPECT_EQ(comparison->layers, 1u);
+  EXPECT_TRUE(comparison->faults.empty());
+}
+
 }  // namespace
 }  // namespace swoop

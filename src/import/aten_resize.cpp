@@ -89,6 +89,10 @@ ValueId by_matrices(Call& c, ValueId x, const Resampling& how) {
 
 // One Resize of the plane [N, C, H, W]
 ValueId resized_plane(Call& c, ValueId x, std::string_view mode, Ints size, bool align_corners, Doubles factors) {
+  for (size_t i = 0; i < 2 && mode == "nearest"; ++i) {  // PyTorch does not look at the factor of these
+    int64_t in = c.shape(x)[2 + i];
+    if (size[i] == in || size[i] == 2 * in) factors[i] = 0;
+  }
   if (Ints(c.shape(x).begin() + 2, c.shape(x).end()) == size && factors == Doubles{0, 0}) return x;
   return c.make(Op::Resize, {x},
                 {{Key::Size, std::move(size)},

@@ -46,8 +46,7 @@ Graph clone(const Graph& from) {
   for (size_t i = 0; i < from.outputs().size(); ++i) to.add_output(from.outputs()[i], from.output_port(i));
   for (NodeId id = 0; id < from.node_slots(); ++id)
     if (!from.node(id).alive) to.erase(id);
-  for (NodeId id : from.order())  // names were made unique on the way; now the dead ones' are free
-    for (ValueId output : from.node(id).outputs) to.rename(output, from.value(output).name);
+  to.copy_names(from);  // they were made unique on the way
   for (ValueId id = 0; id < from.value_slots(); ++id) to.value(id).origin = from.value(id).origin;
   return to;
 }

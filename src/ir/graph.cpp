@@ -140,6 +140,12 @@ void Graph::rename(ValueId id, std::string_view wanted) {
   value.name = unique_name(wanted);
 }
 
+void Graph::copy_names(const Graph& from) {
+  CHECK(from.values_.size() == values_.size(), "names of another graph");
+  names_ = from.names_;
+  for (size_t i = 0; i < values_.size(); ++i) values_[i].name = from.values_[i].name;
+}
+
 ValueId Graph::add_input(Type type, std::string input_name, Port port) {
   auto id = static_cast<ValueId>(values_.size());
   Value& value = values_.emplace_back();

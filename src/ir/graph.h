@@ -215,6 +215,7 @@ class Graph {
   bool is_output(ValueId id) const;
   std::string unique_name(std::string_view stem);
   void rename(ValueId value, std::string_view name);  // keeps names unique: a taken name gets a number
+  void copy_names(const Graph& from);                 // of the same values, id by id
   // Every value becomes its own origin; in bodies of control flow the name of the node comes first ("cond:0/relu").
   // Not part of the text form.
   void mark_origins(std::string_view prefix = {});

@@ -132,6 +132,23 @@ TEST(Clone, has_the_same_ids_and_leaves_the_original_alone) {
   EXPECT_EQ(print(*graph, {true, true}), before);
 }
 
+// Choices are made on a copy and found again by name.
+TEST(Clone, has_the_same_names) {
+  Graph graph;
+  Type type{DType::F32, {2}, {}};
+  ValueId x = graph.add_input(type, "x");
+  ValueId first = graph.add_node(Op::Clamp, {x}, {type}, {}, kNone, "f").outputs[0];
+  ValueId second = graph.add_node(Op::Clamp, {first}, {type}, {}, kNone, "f").outputs[0];
+  graph.add_output(second);
+  graph.rename(first, "free");
+  graph.rename(second, "f");
+  graph.rename(first, "f_1");
+  Graph copy = clone(graph);
+  EXPECT_EQ(copy.value(first).name, "f_1");
+  EXPECT_EQ(copy.value(second).name, "f");
+  EXPECT_EQ(copy.unique_name("f"), graph.unique_name("f"));
+}
+
 TEST(Verify, sees_a_node_that_stands_before_its_operand) {
   Graph graph;
   Type type{DType::F32, {2}, {}};

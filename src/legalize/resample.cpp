@@ -67,6 +67,15 @@ bool is_resize(Rewriter& rw, const Node& n, std::string_view mode) {
          on_integers(rw.graph(), n);
 }
 
+// Whether the sizes alone say how a resize is spaced along an axis: the user gave no factor, or just theirs.
+bool spaced_by_size(const Node& n, size_t i, int64_t in, int64_t out) {
+  double scale = n.doubles(Key::Scales)[i];
+  return scale <= 0 || scale * static_cast<double>(in) == static_cast<double>(out);
+}
+bool spaced_by_sizes(const Node& n, const Shape& in, const Shape& out) {
+  return spaced_by_size(n, 0, in[2], out[2]) && spaced_by_size(n, 1, in[3], out[3]);
+}
+
 // Which input position nearest reads for each output, as PyTorch computes it.
 std::vector<int64_t> nearest_positions(const Node& n, size_t i, int64_t in, int64_t out) {
   double scale = n.doubles(Key::Scales)[i];
@@ -82,7 +91,7 @@ bool repeat_nearest(Rewriter& rw, const Node& n) {
   if (!is_resize(rw, n, "nearest")) return false;
   const Type out = rw.type(n.outputs[0]);
   const Shape in = rw.type(n.inputs[0]).shape;
-  bool whole = out.shape[2] % in[2] == 0 && out.shape[3] % in[3] == 0;
+  bool whole = out.shape[2] % in[2] == 0 && out.shape[3] % in[3] == 0 && spaced_by_sizes(n, in, out.shape);
   if (whole && supports(rw.graph(), n, target_of(rw)).ok) return false;
   if (!whole && out.shape[2] + out.shape[3] > kMaxPieces) return false;
   ValueId x = to_last(rw, n.inputs[0]);
@@ -90,8 +99,9 @@ bool repeat_nearest(Rewriter& rw, const Node& n) {
     auto axis = static_cast<int64_t>(1 + i);
     const Shape shape = rw.type(x).shape;
     int64_t from = shape[1 + i], to = out.shape[2 + i];
-    if (from == to) continue;
-    if (to % from == 0) {
+    const bool spaced = spaced_by_size(n, i, from, to);
+    if (from == to && spaced) continue;
+    if (to % from == 0 && spaced) {
       int64_t before = element_count(Shape(shape.begin(), shape.begin() + axis + 1));
       int64_t after = element_count(shape) / before;
       x = reshape(rw, x, {1, before, 1, after});
@@ -107,15 +117,6 @@ bool repeat_nearest(Rewriter& rw, const Node& n) {
   }
   x = to_first(rw, x);
   rw.replace(n, rw.type(x).quant == out.quant ? x : rw.make(Op::Quantize, {x}, {}, out));
-  return true;
-}
-
-// Whether the sizes alone say how a resize is spaced: the user gave no factor, or just theirs.
-bool spaced_by_sizes(const Node& n, const Shape& in, const Shape& out) {
-  for (size_t i = 0; i < 2; ++i) {
-    double scale = n.doubles(Key::Scales)[i];
-    if (scale > 0 && scale * static_cast<double>(in[2 + i]) != static_cast<double>(out[2 + i])) return false;
-  }
   return true;
 }
 

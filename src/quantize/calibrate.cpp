@@ -18,7 +18,6 @@ class Watch {
   Watch(const Graph& graph, Measured& measured, OpaqueKernels* opaque) : graph_(graph), m_(measured), opaque_(opaque) {
     size_t values = graph.value_slots();
     m_.values.resize(values);
-    m_.channels.resize(values);
     m_.inner.resize(graph.node_slots());
     m_.lowest_peak.resize(values, INFINITY);
     m_.masked = masked_scores(graph);
@@ -29,7 +28,7 @@ class Watch {
       const Node* node = graph.producer(head);
       if (node && is_layer(node->op) && bounds_of(*node) == kAllReals) m_.heads[head];
     }
-    channel_axis_.resize(values, -1);
+    channel_axes_.resize(values);
     hooks_.resize(values);
     observed_.resize(values);
     for (ValueId id : graph.inputs()) observed_[id] = is_plain_float(id);
@@ -37,7 +36,7 @@ class Watch {
       const Node& node = graph.node(id);
       for (ValueId output : node.outputs) observed_[output] = is_plain_float(output) && !shares_type(node);
       if (is_layer(node.op) && graph.value(node.inputs[1]).constant)
-        channel_axis_[node.inputs[0]] = node.op == Op::Linear ? graph.type(node.inputs[0]).rank() - 1 : 1;
+        channel_axes_[node.inputs[0]].insert(channels_read(node, graph.type(node.inputs[0]).rank()));
       if (!has_inner(node.op) && node.bodies.empty()) continue;
       if (!node.bodies.empty()) m_.bodies[id].resize(node.bodies.size());
       size_t read = node.op == Op::Attention ? 2 : has_inner(node.op) ? 1 : node.inputs.size();
@@ -69,11 +68,9 @@ class Watch {
       auto depths = m_.depths.find(id);
       if (depths != m_.depths.end()) depths->second.add(tensor.as<float>());
       if (m_.masked[id] || depths != m_.depths.end()) see_peaks(id, tensor);
-      if (channel_axis_[id] >= 0) see_channels(id, tensor);
       if (auto head = m_.heads.find(id); head != m_.heads.end()) see_head(head->second, *graph_.producer(id), tensor);
-    } else if (channel_axis_[id] >= 0 && tensor.dtype == DType::F32) {
-      see_channels(id, tensor);
     }
+    if (tensor.dtype == DType::F32 && element_count(tensor.shape) > 0) see_channels(id, tensor);
     for (NodeId hooked : hooks_[id]) {
       const Node& node = graph_.node(hooked);
       if (node.op == Op::Attention) {
@@ -100,9 +97,11 @@ class Watch {
   }
 
   void see_channels(ValueId id, const Tensor& tensor) {
-    auto axis = static_cast<size_t>(channel_axis_[id]);
-    size_t inner = elements_after(tensor, axis);
-    m_.channels[id].add(tensor.as<float>(), static_cast<size_t>(tensor.shape[axis]), inner);
+    for (int axis : channel_axes_[id]) {
+      const auto at = static_cast<size_t>(axis);
+      m_.channels[{id, axis}].add(tensor.as<float>(), static_cast<size_t>(tensor.shape[at]),
+                                  elements_after(tensor, at));
+    }
   }
 
   void see_peaks(ValueId id, const Tensor& tensor) {
@@ -193,8 +192,8 @@ class Watch {
   const Graph& graph_;
   Measured& m_;
   OpaqueKernels* opaque_;
-  std::vector<int> channel_axis_;           // by value id; -1: channels are not watched
-  std::vector<std::vector<NodeId>> hooks_;  // by value id: composites and control flow that read it
+  std::vector<std::set<int>> channel_axes_;  // by value id: of the layers that read it
+  std::vector<std::vector<NodeId>> hooks_;   // by value id: composites and control flow that read it
   std::vector<bool> observed_;
   std::map<ValueId, Tensor> kept_;
   std::set<std::pair<NodeId, size_t>> taken_;

@@ -12,7 +12,7 @@ namespace swoop {
 
 struct Measured {
   std::vector<Statistics> values;  // by value id; empty for constants, integers and the results of data movement
-  std::vector<ChannelStatistics> channels;  // by value id, of the first operands of conv, conv_transpose and linear
+  std::map<std::pair<ValueId, int>, ChannelStatistics> channels;  // of what layers read, along the axis that they read
   std::map<ValueId, ChannelExtents> heads;  // of layers whose result is an output, without bounds of its own
   std::vector<Doubles> inner;               // by node id: attribute `inner` of composites
   std::vector<bool> masked;                 // by value id: scores of which some are masked

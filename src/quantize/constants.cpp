@@ -110,10 +110,11 @@ void quantize_parameters(Work& work, Node& node) {
 
 void quantize_layer(Work& work, Node& node) {
   Graph& graph = work.graph;
-  const std::vector<ChannelStatistics>& channels = work.request.measured.channels;
-  ValueId read = work.borders.measured_id(node.inputs[0]);
-  bool known = read < channels.size() && channels[read].count > 0;
-  LayerConstants chosen = choose_layer_constants(graph, node, work.request.options, known ? &channels[read] : nullptr);
+  const auto& channels = work.request.measured.channels;
+  auto means =
+      channels.find({work.borders.measured_id(node.inputs[0]), channels_read(node, graph.type(node.inputs[0]).rank())});
+  LayerConstants chosen =
+      choose_layer_constants(graph, node, work.request.options, means == channels.end() ? nullptr : &means->second);
   work.bias_corrected += chosen.corrected;
   if (chosen.weight != graph.type(node.inputs[1])) replace_constant(work, node, 1, chosen.weight);
   if (chosen.bias.empty() || !chosen.weight.quantized()) return;

@@ -82,8 +82,10 @@ size_t equalize(Graph& graph, const Measured& measured) {
     if (node.outputs.size() != 1 || !scalable(graph, node)) continue;
     ValueId value = node.outputs[0];
     std::vector<NodeId> next = readers(graph, value, !is_layer(node.op) || node.op == Op::Linear);
-    if (next.empty() || value >= measured.channels.size() || measured.channels[value].count == 0) continue;
-    const std::vector<float>& largest = measured.channels[value].largest;
+    if (next.empty()) continue;
+    auto channels = measured.channels.find({value, channels_read(graph.node(next[0]), graph.type(value).rank())});
+    if (channels == measured.channels.end()) continue;
+    const std::vector<float>& largest = channels->second.largest;
     float most = *std::max_element(largest.begin(), largest.end());
     if (most <= 0) continue;
     bool all_depthwise =

@@ -7,6 +7,10 @@ namespace swoop {
 
 inline bool is_layer(Op op) { return info(op).traits.weights; }
 
+// The axis of its first operand, of this rank, that a layer sums over: what one layer calls channels may be another's
+// positions.
+inline int channels_read(const Node& layer, int rank) { return layer.op == Op::Linear ? rank - 1 : 1; }
+
 // Which output channel and which input channel an element of the weights belongs to.
 struct WeightIndex {
   WeightIndex(const Node& node, const Shape& weight)
@@ -27,6 +31,7 @@ struct WeightIndex {
     if (transposed) return row;
     return row / (rows / groups) * columns + i / kernel % columns;
   }
+  int64_t inputs() const { return transposed ? rows : columns * groups; }
   bool transposed;
   int64_t groups, kernel, rows, columns, outputs;
 };

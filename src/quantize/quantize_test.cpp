@@ -122,6 +122,27 @@ TEST(Quantize, conv_gets_quantized_operands_and_borders) {
     EXPECT_EQ(b.quant->scale[c], static_cast<double>(static_cast<float>(x.scale() * w.quant->scale[c])));
 }
 
+// The means that correct its bias are along the axis that the layer itself reads.
+TEST(Quantize, channels_of_one_layer_may_be_positions_of_another) {
+  std::vector<Buffer> biases;
+  for (bool beside_a_conv : {false, true}) {
+    Net net;
+    ValueId x = net.input({1, 3, 8, 8});
+    net.graph.add_output(net.node(Op::Linear, {x, net.noise({5, 8}), net.noise({5}, 0.1f, "b")}, {}, "y"));
+    Samples samples = net.samples(4, 1, 3);
+    if (beside_a_conv) net.graph.add_output(net.conv(x, 4, "z"));
+    EXPECT_EQ(run(net, samples).report.bias_corrected, beside_a_conv ? 2u : 1u);
+    for (NodeId id : net.graph.order()) {
+      const Node& node = net.graph.node(id);
+      if (node.op != Op::Linear) continue;
+      Bytes codes = net.graph.value(node.inputs[2]).data;
+      biases.emplace_back(codes.begin(), codes.end());
+    }
+  }
+  ASSERT_EQ(biases.size(), 2u);
+  EXPECT_EQ(biases[0], biases[1]);
+}
+
 TEST(Quantize, relu_uses_all_codes_and_zero_is_exact) {
   Net net;
   net.graph.add_output(net.conv(net.input({1, 3, 8, 8}), 4, "y", {{Key::ActMin, 0.0}}));

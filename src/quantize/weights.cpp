@@ -5,6 +5,7 @@
 
 #include "quantize/borders.h"
 #include "quantize/layers.h"
+#include "support/check.h"
 
 namespace swoop {
 
@@ -47,6 +48,8 @@ Type weight_type(const Node& layer, const Tensor& weights, const WeightIndex& in
 // What the results of each output channel lose on average when the weights are rounded.
 std::vector<double> mean_errors(const Tensor& weights, const WeightIndex& index, const Quant& quant,
                                 const ChannelStatistics& means) {
+  CHECK(means.sum.size() == static_cast<size_t>(index.inputs()), "{} means for {} channels", means.sum.size(),
+        index.inputs());
   std::vector<double> errors(static_cast<size_t>(index.outputs));
   std::span<const float> w = weights.as<float>();
   for (size_t i = 0; i < w.size(); ++i) {

@@ -97,7 +97,8 @@ std::string to_header(const Summary& s, Bytes pte, std::string_view file) {
 }
 
 std::vector<std::pair<std::string, std::string>> to_firmware(const Summary& summary, Bytes pte) {
-  std::vector<std::pair<std::string, std::string>> files = {{"model.h", to_header(summary, pte, "model.h")}};
+  std::vector<std::pair<std::string, std::string>> files = {
+      {std::string(kFirmwareHeader), to_header(summary, pte, kFirmwareHeader)}};
   for (const auto& file : kFirmwareFiles) files.emplace_back(file.name, file.text);
   return files;
 }

@@ -104,6 +104,20 @@ Json milliseconds_json(const Summary& s) {
   return json;
 }
 
+Json comparison_json(const BuildComparison& comparison) {
+  Json lines = Json::array();
+  for (const BuildComparison::Line& line : comparison.lines) {
+    Json& one = lines.emplace_back(Json{{"name", line.name}});
+    for (const auto& [when, figure] : {std::pair("before", line.before), std::pair("now", line.now)}) {
+      if (figure)
+        one[when] = *figure;
+      else
+        set_unknown(one, when, "the file does not carry it");
+    }
+  }
+  return {{"path", comparison.path}, {"lines", std::move(lines)}};
+}
+
 Json board_json(const BoardFit& board) {
   Json memories = Json::array();
   for (const MemoryFit& memory : board.memories) {
@@ -219,6 +233,10 @@ std::string to_json(const Summary& s) {
   };
   limit("sram_bytes", s.max_sram, "--max-sram");
   limit("flash_bytes", s.max_flash, "--max-flash");
+  if (s.comparison)
+    json["comparison"] = comparison_json(*s.comparison);
+  else
+    set_unknown(json, "comparison", "--compare was not given");
   if (s.tosa_bytes) json["tosa_bytes"] = *s.tosa_bytes;
   if (s.board)
     json["board"] = board_json(*s.board);

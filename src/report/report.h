@@ -124,6 +124,16 @@ struct BoardFit {
   std::vector<MemoryFit> memories;
 };
 
+// The same model built before.
+struct BuildComparison {
+  struct Line {
+    std::string name;
+    std::optional<int64_t> before, now;  // nullopt: not known
+  };
+  std::string path;
+  std::vector<Line> lines;
+};
+
 struct Summary {
   std::string model;
   std::string output;
@@ -136,6 +146,7 @@ struct Summary {
   std::vector<HostNodeSummary> host_nodes;
   std::vector<RegionSummary> regions;
   std::vector<NodeSummary> nodes;              // of the program around the regions
+  std::optional<BuildComparison> comparison;   // of --compare
   std::optional<BoardFit> board;               // of --board
   std::optional<int64_t> max_sram, max_flash;  // that it was held to, in bytes
   std::vector<PortSummary> inputs;
@@ -175,7 +186,8 @@ std::string to_html(const Summary& summary);  // one file that loads nothing: sr
 std::string to_header(const Summary& summary, Bytes pte, std::string_view file);
 std::string c_name(std::string_view file);  // "resnet8_v2" of "out/resnet8-v2.h"
 
-// The example that runs it on a device: file names and texts, model.h among them.
+// The example that runs it on a device: file names and texts, the header among them.
+constexpr std::string_view kFirmwareHeader = "model.h";
 std::vector<std::pair<std::string, std::string>> to_firmware(const Summary& summary, Bytes pte);
 
 // Texts come from files; a terminal must not meet control characters.

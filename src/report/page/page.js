@@ -530,6 +530,15 @@ section("memory", "Memory", "What to reserve on the device.",
   sum(summary.regions.map((region) => region.weight_bytes)) > 0 &&
     el("figcaption", {}, `Weights: ${bytes(sum(summary.regions.map((region) => region.weight_bytes)))}, encoded in ${bytes(sum(summary.regions.map((region) => region.encoded_weight_bytes)))}.`));
 
+if (summary.comparison) {
+  const change = (line) => line.before == null || line.now == null || line.before === line.now ? "\u2013"
+    : line.before === 0 ? "new" : `${line.now > line.before ? "+" : "\u2212"}${(Math.abs(line.now / line.before - 1) * 100).toFixed(1)} %`;
+  const figure = (value) => value == null ? "not known" : count(value);
+  section("comparison", "Comparison", `This build beside ${file(summary.comparison.path)}.`,
+    plainTable([{ title: "Figure" }, { title: "Before", number: true }, { title: "Now", number: true }, { title: "Change", number: true }],
+      summary.comparison.lines.map((line) => [line.name.replaceAll("_", " "), figure(line.before), figure(line.now), change(line)])));
+}
+
 const port = (direction) => (p) => [direction, el("span", { class: "mono" }, p.name), `${p.dtype}[${p.shape.join(", ")}]`,
   p.scale == null ? "\u2013" : String(Number(p.scale.toPrecision(8))), p.zero_point == null ? "\u2013" : count(p.zero_point)];
 section("ports", "Inputs and outputs", "Scale and zero point are those of the codes on the NPU's side.",
