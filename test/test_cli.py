@@ -13,7 +13,7 @@ SWOOP = pathlib.Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) 
 MODELS = ROOT / "test" / "models"
 MODEL = MODELS / "resnet8_int8.pt2"
 FLOAT_MODEL = MODELS / "resnet8.pt2"
-COMMANDS = ["compile", "run", "inspect", "accuracy", "diff", "ops", "explain", "boards", "doctor", "init", "options", "completion"]
+COMMANDS = ["compile", "run", "inspect", "accuracy", "diff", "ops", "explain", "boards", "doctor", "init", "options", "completion", "sweep"]
 
 
 def swoop(*arguments):
@@ -413,3 +413,17 @@ def test_a_link_is_followed_and_a_mode_is_kept(tmp_path):
     assert swoop("compile", MODEL, "-o", link, "--no-verify", "-q").returncode == 0
     assert link.is_symlink() and file.read_bytes() != b"old" and file.stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file.pte", "link.pte"]
+
+
+def test_a_sweep_has_a_row_for_every_npu_and_memory_mode(tmp_path):
+    flags = ["--targets", "ethos-u55-128", "--targets", "ethos-u65-*", "--no-verify"]
+    done = swoop("sweep", MODEL, *flags, "--max-sram", "50KiB", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert {row["target"] for row in rows} == {"ethos-u55-128", "ethos-u65-256", "ethos-u65-512"}
+    assert len({(row["target"], row["memory_mode"]) for row in rows}) == len(rows)
+    mode = next(row for row in rows if row["target"] == "ethos-u55-128" and row["memory_mode"] == "Shared_Sram")
+    alone = swoop("compile", MODEL, "-o", tmp_path / "r.pte", "--no-verify", "--json")
+    assert mode["total_cycles"] == json.loads(alone.stdout)["totals"]["total_cycles"]
+    assert not mode["fits"] and "--max-sram" in mode["why"], "ResNet8 takes 51 KiB"
+    assert "--targets" in refused("sweep", MODEL, "--targets", "ethos-u99-*")

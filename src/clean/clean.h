@@ -22,6 +22,10 @@ std::span<const Rule> fold_rules();
 // Before ranges are measured: forms that quantize better or that later rooms have an integer form for.
 std::span<const Rule> prepare_rules();
 
+// Sums and products with constants go into the layers beside them. After the step above: what a model spells out with
+// them has been recognised.
+std::span<const Rule> affine_rules();
+
 // Masks that come at run time, in the form that quantizes well. Part of the same step.
 std::span<const Rule> mask_rules();
 

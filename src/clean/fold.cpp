@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 
+#include "clean/affine.h"
 #include "clean/clean.h"
 #include "clean/floats.h"
 
@@ -52,41 +53,12 @@ bool merge_clamps(Rewriter& rw, const Node& n) {
 
 // batch_norm(conv(x, w, b))  ->  conv(x, w * gain, b * gain + offset), for conv, transposed conv and linear
 bool fold_batch_norm(Rewriter& rw, const Node& n) {
-  const Node* op = rw.graph().producer(n.inputs[0]);
-  if (!op || !info(op->op).traits.weights || !rw.used_once(n.inputs[0]) || op->has(Key::ActMin) || op->has(Key::ActMax))
-    return false;
-  if (op->op == Op::Linear && rw.type(n.inputs[0]).rank() != 2) return false;  // its channels would not be axis 1
-  if (rw.type(n.inputs[0]).quantized() || !rw.value(op->inputs[1]).constant) return false;
-  if (op->inputs[2] != kNone && !rw.value(op->inputs[2]).constant) return false;
+  const Node* layer = rw.graph().producer(n.inputs[0]);
+  if (!layer || !takes_affine(rw, *layer)) return false;
+  if (layer->op == Op::Linear && rw.type(n.inputs[0]).rank() != 2) return false;  // its channels would not be axis 1
   std::optional<Affine> affine = batch_norm_affine(rw.graph(), n);
   if (!affine) return false;
-  std::vector<float> gain(affine->gain.begin(), affine->gain.end());
-  std::vector<float> bias(affine->offset.begin(), affine->offset.end());
-
-  const Value& weight = rw.value(op->inputs[1]);
-  Tensor scaled = to_tensor(weight);
-  auto channels = static_cast<int64_t>(gain.size());
-  int64_t groups = op->op == Op::Linear ? 1 : op->integer(Key::Groups);
-  int64_t inner = element_count(weight.type.shape) / weight.type.shape[0];  // elements per index of axis 0
-  auto values = scaled.as<float>();
-  for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
-    int64_t channel = i / inner;  // conv, linear: axis 0 is the output channel
-    if (op->op == Op::ConvTranspose) {
-      int64_t per_group = weight.type.shape[1];
-      int64_t kernel = inner / per_group;
-      int64_t group = (i / inner) / (weight.type.shape[0] / groups);
-      channel = group * per_group + (i % inner) / kernel;
-    }
-    values[static_cast<size_t>(i)] *= gain[static_cast<size_t>(channel)];
-  }
-  if (op->inputs[2] != kNone)
-    for (int64_t c = 0; c < channels; ++c)
-      bias[static_cast<size_t>(c)] +=
-          static_cast<float>(real_at(rw.value(op->inputs[2]), c)) * gain[static_cast<size_t>(c)];
-
-  ValueId new_weight = float_constant(rw, weight.type.shape, values, weight.name);
-  ValueId new_bias = float_constant(rw, {channels}, bias, fmt::format("{}_bias", weight.name));
-  rw.replace(n, rw.make(op->op, {op->inputs[0], new_weight, new_bias}, op->attrs, rw.type(n.outputs[0])));
+  rw.replace(n, with_affine(rw, *layer, *affine, layer->attrs, rw.type(n.outputs[0])));
   return true;
 }
 

@@ -80,18 +80,43 @@ bool merge_concats(Rewriter& rw, const Node& n) {
   return false;
 }
 
-const Rule kMovementRules[] = {
-    {"merge-transposes", {Op::Transpose}, merge_transposes},
-    {"merge-reshapes", {Op::Reshape}, merge_reshapes},
-    {"transpose-as-reshape", {Op::Transpose}, transpose_as_reshape},
-    {"drop-identity-move",
-     {Op::Transpose, Op::Reshape, Op::Expand, Op::Repeat, Op::Slice, Op::Pad, Op::Concat, Op::Flip, Op::Cast},
-     drop_identity_move},
-    {"merge-concats", {Op::Concat}, merge_concats},
-};
+bool only_broadcasts(const Rewriter& rw, const Node& n) {
+  if (n.op == Op::Expand) return true;
+  const Shape& from = rw.type(n.inputs[0]).shape;
+  for (size_t i = 0; i < from.size(); ++i)
+    if (n.ints(Key::Multiples)[i] != 1 && from[i] != 1) return false;
+  return true;
+}
+
+// op(x, expand(y)), elementwise, where x has the result's shape  ->  op(x, y), which broadcasts y itself
+bool drop_broadcast(Rewriter& rw, const Node& n) {
+  const Shape& shape = rw.type(n.outputs[0]).shape;
+  auto is_whole = [&](ValueId id) { return id != kNone && rw.type(id).shape == shape; };
+  if (std::count_if(n.inputs.begin(), n.inputs.end(), is_whole) < 2) return false;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    const Node* repeat = is_whole(n.inputs[i]) ? rw.graph().producer(n.inputs[i]) : nullptr;
+    if (!repeat || (repeat->op != Op::Expand && repeat->op != Op::Repeat)) continue;
+    if (!pure(rw, *repeat) || !only_broadcasts(rw, *repeat)) continue;
+    rw.set_input(n, i, repeat->inputs[0]);
+    return true;
+  }
+  return false;
+}
 
 }  // namespace
 
-std::span<const Rule> movement_rules() { return kMovementRules; }
+std::span<const Rule> movement_rules() {
+  static const Rule kRules[] = {
+      {"merge-transposes", {Op::Transpose}, merge_transposes},
+      {"merge-reshapes", {Op::Reshape}, merge_reshapes},
+      {"transpose-as-reshape", {Op::Transpose}, transpose_as_reshape},
+      {"drop-identity-move",
+       {Op::Transpose, Op::Reshape, Op::Expand, Op::Repeat, Op::Slice, Op::Pad, Op::Concat, Op::Flip, Op::Cast},
+       drop_identity_move},
+      {"merge-concats", {Op::Concat}, merge_concats},
+      {"drop-broadcast", ops_where([](const OpInfo& op) { return op.traits.elementwise; }), drop_broadcast},
+  };
+  return kRules;
+}
 
 }  // namespace swoop

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "clean/clean.h"
 #include "clean/floats.h"
@@ -66,6 +67,42 @@ bool matmul_to_linear(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// matmul(constant matrix, x)  ->  transpose(linear(transpose(x), constant)): a filter bank in front of a spectrum is a
+// layer with weights. 40 x 201 on 98 columns: 3,165 -> 25 kcycles on U55-128, 28 -> 22 on U85-256.
+bool left_matmul_to_linear(Rewriter& rw, const Node& n) {
+  if (!plain_floats(rw, n) || !is_float_constant(rw, n.inputs[0]) || rw.value(n.inputs[1]).constant) return false;
+  const int rank = rw.type(n.inputs[1]).rank();
+  if (rw.type(n.inputs[0]).rank() != 2 || rank < 2) return false;
+  Ints swap(static_cast<size_t>(rank));
+  std::iota(swap.begin(), swap.end(), 0);
+  std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+  ValueId columns = rw.make(Op::Transpose, {n.inputs[1]}, {{Key::Perm, swap}});
+  ValueId product = rw.make(Op::Linear, {columns, n.inputs[0], kNone}, n.attrs);
+  rw.replace(n, rw.make(Op::Transpose, {product}, {{Key::Perm, swap}}));
+  return true;
+}
+
+// matmul(x[B,M,K], constant[B,K,N])  ->  matmuls with one constant matrix each, side by side, which become linear
+// layers. 6 matrices of 64 x 6 with 108 rows each: 319 -> 75 kcycles on U55-128.
+bool split_constant_matmul(Rewriter& rw, const Node& n) {
+  constexpr int64_t kMostMatrices = 32;
+  const Type x = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
+  const Shape b = rw.type(n.inputs[1]).shape;
+  if (!plain_floats(rw, n) || !is_float_constant(rw, n.inputs[1]) || rw.value(n.inputs[0]).constant) return false;
+  if (b.size() != 3 || x.rank() != 3 || x.shape[0] != b[0] || b[0] < 2 || b[0] > kMostMatrices) return false;
+  Tensor matrices = to_tensor(rw.value(n.inputs[1]));
+  const auto size = static_cast<size_t>(b[1] * b[2]);
+  std::vector<ValueId> parts;
+  for (int64_t i = 0; i < b[0]; ++i) {
+    Attrs one{{Key::Axis, int64_t{0}}, {Key::Start, i}, {Key::End, i + 1}, {Key::Step, int64_t{1}}};
+    ValueId matrix = float_constant(rw, {b[1], b[2]}, matrices.as<float>().subspan(static_cast<size_t>(i) * size, size),
+                                    fmt::format("{}_{}", rw.value(n.inputs[1]).name, i));
+    parts.push_back(rw.make(Op::MatMul, {rw.make(Op::Slice, {n.inputs[0]}, one), matrix}, n.attrs));
+  }
+  rw.replace(n, rw.make(Op::Concat, parts, {{Key::Axis, int64_t{0}}}));
+  return true;
+}
+
 // attention with a mask of 0 and minus infinity (or a number meant as such)  ->  with a boolean mask
 bool mask_to_booleans(Rewriter& rw, const Node& n) {
   if (!plain_floats(rw, n) || n.inputs.size() < 4 || !is_float_constant(rw, n.inputs[3])) return false;
@@ -84,6 +121,8 @@ const Rule kPrepareRules[] = {
     {"batch-norm-to-conv", {Op::BatchNorm}, batch_norm_to_conv},
     {"divide-by-multiplying", {Op::Div}, divide_by_multiplying},
     {"matmul-to-linear", {Op::MatMul}, matmul_to_linear},
+    {"left-matmul-to-linear", {Op::MatMul}, left_matmul_to_linear},
+    {"split-constant-matmul", {Op::MatMul}, split_constant_matmul},
     {"mask-to-booleans", {Op::Attention}, mask_to_booleans},
 };
 

@@ -62,7 +62,7 @@ Result<void> check_gate_options(const CompileOptions& options) {
   return {};
 }
 
-Result<void> check_gates(const Summary& summary, const CompileOptions& options) {
+std::vector<std::string> broken_gates(const Summary& summary, const CompileOptions& options) {
   const Gates& gates = options.gates;
   const Totals totals = totals_of(summary);
   std::vector<std::string> broken;
@@ -79,6 +79,11 @@ Result<void> check_gates(const Summary& summary, const CompileOptions& options) 
   }
   if (options.quantize.min_sqnr) check_sqnr(broken, summary, *options.quantize.min_sqnr);
   check_flat(broken, summary, gates.allow_flat);
+  return broken;
+}
+
+Result<void> check_gates(const Summary& summary, const CompileOptions& options) {
+  const std::vector<std::string> broken = broken_gates(summary, options);
   if (broken.empty()) return {};
   return error("{}; no file is written", fmt::join(broken, "; "));
 }

@@ -1,6 +1,9 @@
 // The limits of a build (--max-sram, --min-sqnr, ...), checked on the finished file's own figures.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "driver/options.h"
 #include "report/report.h"
 
@@ -9,7 +12,10 @@ namespace swoop {
 // Limits that make no sense, or that nothing could check: said before the work.
 Result<void> check_gate_options(const CompileOptions& options);
 
-// An error that names every broken limit with its value.
+// A sentence for every broken limit, with its value.
+std::vector<std::string> broken_gates(const Summary& summary, const CompileOptions& options);
+
+// The same as an error.
 Result<void> check_gates(const Summary& summary, const CompileOptions& options);
 
 }  // namespace swoop

@@ -115,7 +115,9 @@ std::span<const Step> pipeline_steps() {
       {"prepare", "clean", Repeat::Fixpoint,
        tables({recognise_rules(), fold_rules(), prepare_rules(), computed_rules(), mask_rules()}), nullptr,
        will_quantize},
-      // After prepare: ranges are those of the folded weights.
+      // After prepare: what a model spells out with sums and products has been recognised.
+      {"affine", "clean", Repeat::Fixpoint, tables({affine_rules(), fold_rules()}), nullptr, will_quantize},
+      // After affine: ranges are those of the folded weights.
       {"quantize", "quantize", Repeat::Once, {}, fix_types},
       // Before anything moves across the border.
       {"ports", "legalize", Repeat::Once, {}, set_ports},

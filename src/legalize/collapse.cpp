@@ -136,6 +136,12 @@ bool collapse_transposes(Rewriter& rw, const Node& n) {
 
 }  // namespace
 
+std::pair<Shape, Ints> fewest_dims(const Shape& shape, const Ints& perm) {
+  Pieces pieces(shape);
+  pieces.permute(perm);
+  return pieces.moves();
+}
+
 std::span<const Rule> collapse_rules() {
   static const Rule kRules[] = {{"collapse-transposes", {Op::Transpose}, collapse_transposes}};
   return kRules;

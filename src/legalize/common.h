@@ -26,6 +26,17 @@ inline std::vector<Op> axis_ops() {
 // cycles per element, over the width 0.3 to 0.5, and any and all are maxima too. A sum over channels is a convolution.
 inline bool wants_width(Op op) { return info(op).traits.reduction && op != Op::Sum && op != Op::Mean; }
 
+// An input of the model, as floats or as codes, in any shape: no operation of the NPU makes it.
+inline bool enters(const Rewriter& rw, ValueId x) {
+  const Node* producer = rw.graph().producer(x);
+  for (; producer && producer->op == Op::Reshape; producer = rw.graph().producer(x)) x = producer->inputs[0];
+  if (rw.value(x).constant) return false;
+  return !producer || (producer->op == Op::Quantize && !rw.type(producer->inputs[0]).quantized());
+}
+
+// The channels of an input that is an image.
+constexpr int64_t kFewChannels = 4;
+
 inline bool is_codes(const Type& type) {
   return type.quantized() && !type.quant->per_channel() && !is_float(type.dtype);
 }

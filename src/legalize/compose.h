@@ -44,6 +44,9 @@ ValueId scale_axis_1(Rewriter& rw, ValueId x, std::span<const double> gain, std:
 ValueId scale_by_vectors(Rewriter& rw, ValueId x, std::span<const double> gain, std::span<const double> offset,
                          Type type, const Attrs& extra);
 
+// A transpose with dims of size 1 left out, and dims that travel together as one: its shape and its permutation.
+std::pair<Shape, Ints> fewest_dims(const Shape& shape, const Ints& perm);
+
 // The operand and the result are quantized per tensor, in codes.
 bool computes_on_codes(const Rewriter& rw, const Node& n);
 

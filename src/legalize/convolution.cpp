@@ -215,11 +215,8 @@ ValueId fold_pixels(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide)
 // bricks of the width.
 bool fold_planes_apart(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide) {
   const Shape& in = rw.type(x).shape;
-  const Node* producer = rw.graph().producer(x);
-  bool enters = !producer || (producer->op == Op::Quantize && !rw.type(producer->inputs[0]).quantized());
   bool fits = tall.blocks * tall.step == in[2] && wide.blocks * wide.step == in[3];
-  constexpr int64_t kFewChannels = 4;
-  return enters && fits && in[0] == 1 && in[1] <= kFewChannels && wide.step % facts_of(rw).brick == 0;
+  return enters(rw, x) && fits && in[0] == 1 && in[1] <= kFewChannels && wide.step % facts_of(rw).brick == 0;
 }
 
 ValueId fold_planes(Rewriter& rw, ValueId x, const Fold& tall, const Fold& wide) {
@@ -284,8 +281,8 @@ bool densify_depthwise(Rewriter& rw, const Node& n) {
   int64_t groups = n.integer(Key::Groups);
   if (!plain_conv(rw, n) || groups == 1 || groups != rw.type(n.inputs[0]).shape[1]) return false;
   const Type out = rw.type(n.outputs[0]);
-  constexpr int64_t kFewChannels = 32;
-  if (out.shape[1] == groups || groups > kFewChannels) return false;
+  constexpr int64_t kMostGroups = 32;
+  if (out.shape[1] == groups || groups > kMostGroups) return false;
   std::optional<Kernel> kernel = kernel_of(rw, n);
   if (!kernel) return false;
   Kernel dense(kernel->outputs, kernel->height, kernel->width, groups, kernel->type);

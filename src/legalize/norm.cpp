@@ -55,12 +55,6 @@ ValueId spread_groups(Rewriter& rw, ValueId x, int64_t channels) {
   return reshape(rw, x, {shape[0], 1, 1, channels});
 }
 
-// Comes from outside the region: a graph input, or a float that is quantized at the border.
-bool enters(Rewriter& rw, ValueId x) {
-  const Node* producer = rw.graph().producer(x);
-  return !producer || (producer->op == Op::Quantize && !rw.type(producer->inputs[0]).quantized());
-}
-
 // 8-bit x in 16 bits, 1/128 of a step, so that differences of codes fit and both scales of a subtraction are whole
 // numbers. As a product it may be chained to its reader; but what enters the region is read from DRAM, where some cores
 // read faster for a pool (a requantize).

@@ -11,14 +11,34 @@ namespace swoop::ethos {
 
 namespace {
 
-// The taps of output pixels [0, window.output.w) of row y, one after the other: [pixel][tap][channel], depth rounded up
-// to even.
-void gather_taps(const Window& window, const PaddedInput<int16_t>& input, int y, int depth_even, int16_t* out) {
+// Output pixels [first, last) of row y: what one thread computes at a time. A layer on vectors has one long row, so
+// rows are no measure; and the sums of a strip stay in the cache.
+struct Strip {
+  int y, first, last;
+
+  int width() const { return last - first; }
+};
+constexpr int kStripWidth = 64;
+
+template <typename Body>
+void for_each_strip(const Window& window, const Body& body) {
+  const int across = (window.output.w + kStripWidth - 1) / kStripWidth;
+  parallel_for(static_cast<size_t>(window.output.h) * static_cast<size_t>(across), 1, [&](size_t from, size_t to) {
+    for (size_t i = from; i < to; ++i) {
+      const int y = static_cast<int>(i) / across, first = static_cast<int>(i) % across * kStripWidth;
+      body(Strip{y, first, std::min(first + kStripWidth, window.output.w)});
+    }
+  });
+}
+
+// The taps of the strip's pixels, one after the other: [pixel][tap][channel], depth rounded up to even.
+void gather_taps(const Window& window, const PaddedInput<int16_t>& input, const Strip& strip, int depth_even,
+                 int16_t* out) {
   const size_t run = static_cast<size_t>(input.c);
-  for (int x = 0; x < window.output.w; ++x, out += depth_even) {
+  for (int x = strip.first; x < strip.last; ++x, out += depth_even) {
     int16_t* to = out;
     for (int ky = 0; ky < window.kernel_h; ++ky) {
-      const int16_t* row = input.at(y * window.stride_y + ky * window.dilation_y, x * window.stride_x);
+      const int16_t* row = input.at(strip.y * window.stride_y + ky * window.dilation_y, x * window.stride_x);
       if (window.dilation_x == 1) {
         std::copy_n(row, run * static_cast<size_t>(window.kernel_w), to);
         to += run * static_cast<size_t>(window.kernel_w);
@@ -41,69 +61,60 @@ void convolve(const Window& window, const PaddedInput<int16_t>& input, const Wei
   const bool direct = weights.kernel_h == 1 && weights.kernel_w == 1 && depth % 2 == 0;
   constexpr int kPairsThatFit = 64;  // 128 products below 2^23 stay below 2^31
   const int step = wide ? kPairsThatFit : depth_even / 2;
-  const int w = window.output.w;
-  parallel_for(static_cast<size_t>(window.output.h), 1, [&](size_t first, size_t last) {
-    std::vector<int16_t> taps(direct ? 0 : static_cast<size_t>(w) * static_cast<size_t>(depth_even));
-    std::vector<int32_t> sums(static_cast<size_t>(w * out_stride));
+  for_each_strip(window, [&](const Strip& strip) {
+    const auto width = static_cast<size_t>(strip.width());
+    std::vector<int16_t> taps(direct ? 0 : width * static_cast<size_t>(depth_even));
+    std::vector<int32_t> sums(width * static_cast<size_t>(out_stride));
     std::vector<int64_t> totals(wide ? sums.size() : 0);
-    for (size_t row = first; row < last; ++row) {
-      const int y = static_cast<int>(row);
-      const int16_t* rows = nullptr;
-      int64_t row_stride = depth_even;
-      if (direct) {
-        rows = input.at(y * window.stride_y, 0);
-        row_stride = int64_t{window.stride_x} * input.c;
-      } else {
-        gather_taps(window, input, y, depth_even, taps.data());
-        rows = taps.data();
-      }
-      std::fill(totals.begin(), totals.end(), 0);
-      for (int pair = 0; pair < depth_even / 2; pair += step) {
-        Panels part{0, panels, depth_even / 2, pair, std::min(pair + step, depth_even / 2)};
-        multiply(rows, row_stride, w, weights.packed.data(), part, sums.data(), out_stride);
-        if (wide)
-          for (size_t i = 0; i < sums.size(); ++i) totals[i] += sums[i];
-      }
-      if (wide)
-        consume(y, totals.data(), out_stride);
-      else
-        consume(y, sums.data(), out_stride);
+    const int16_t* rows = taps.data();
+    int64_t row_stride = depth_even;
+    if (direct) {
+      rows = input.at(strip.y * window.stride_y, strip.first * window.stride_x);
+      row_stride = int64_t{window.stride_x} * input.c;
+    } else {
+      gather_taps(window, input, strip, depth_even, taps.data());
     }
+    for (int pair = 0; pair < depth_even / 2; pair += step) {
+      Panels part{0, panels, depth_even / 2, pair, std::min(pair + step, depth_even / 2)};
+      multiply(rows, row_stride, strip.width(), weights.packed.data(), part, sums.data(), out_stride);
+      if (wide)
+        for (size_t i = 0; i < sums.size(); ++i) totals[i] += sums[i];
+    }
+    if (wide)
+      consume(strip, totals.data(), out_stride);
+    else
+      consume(strip, sums.data(), out_stride);
   });
 }
 
 template <typename Consume>
 void convolve_depthwise(const Window& window, const PaddedInput<int16_t>& input, const Weights& weights,
                         const Consume& consume) {
-  const int taps = weights.kernel_h * weights.kernel_w, c = window.output.c, w = window.output.w;
+  const int taps = weights.kernel_h * weights.kernel_w, c = window.output.c;
   std::vector<int16_t> by_tap(static_cast<size_t>(taps) * static_cast<size_t>(c));  // [tap][channel]
   for (int o = 0; o < c; ++o)
     for (int t = 0; t < taps; ++t)
       by_tap[static_cast<size_t>(t) * static_cast<size_t>(c) + static_cast<size_t>(o)] =
           weights.values[static_cast<size_t>(o) * static_cast<size_t>(taps) + static_cast<size_t>(t)];
-  parallel_for(static_cast<size_t>(window.output.h), 1, [&](size_t first, size_t last) {
+  for_each_strip(window, [&](const Strip& strip) {
     std::vector<int32_t> sum(static_cast<size_t>(c));
-    std::vector<int64_t> row(static_cast<size_t>(w) * static_cast<size_t>(c));
+    std::vector<int64_t> totals(static_cast<size_t>(strip.width()) * static_cast<size_t>(c), 0);
     constexpr int kTapsThatFit = 128;  // 16-bit inputs: 128 products below 2^23 stay below 2^31
-    for (size_t line = first; line < last; ++line) {
-      const int y = static_cast<int>(line);
-      std::fill(row.begin(), row.end(), 0);
-      for (int x = 0; x < w; ++x) {
-        int64_t* total = row.data() + int64_t{x} * c;
-        for (int t0 = 0; t0 < taps; t0 += kTapsThatFit) {
-          std::fill(sum.begin(), sum.end(), 0);
-          for (int t = t0; t < std::min(taps, t0 + kTapsThatFit); ++t) {
-            const int16_t* in = input.at(y * window.stride_y + t / weights.kernel_w * window.dilation_y,
-                                         x * window.stride_x + t % weights.kernel_w * window.dilation_x);
-            const int16_t* weight = by_tap.data() + int64_t{t} * c;
-            int32_t* to = sum.data();
-            for (int i = 0; i < c; ++i) to[i] += in[i] * weight[i];
-          }
-          for (int i = 0; i < c; ++i) total[i] += sum[static_cast<size_t>(i)];
+    for (int x = strip.first; x < strip.last; ++x) {
+      int64_t* total = totals.data() + int64_t{x - strip.first} * c;
+      for (int t0 = 0; t0 < taps; t0 += kTapsThatFit) {
+        std::fill(sum.begin(), sum.end(), 0);
+        for (int t = t0; t < std::min(taps, t0 + kTapsThatFit); ++t) {
+          const int16_t* in = input.at(strip.y * window.stride_y + t / weights.kernel_w * window.dilation_y,
+                                       x * window.stride_x + t % weights.kernel_w * window.dilation_x);
+          const int16_t* weight = by_tap.data() + int64_t{t} * c;
+          int32_t* to = sum.data();
+          for (int i = 0; i < c; ++i) to[i] += in[i] * weight[i];
         }
+        for (int i = 0; i < c; ++i) total[i] += sum[static_cast<size_t>(i)];
       }
-      consume(y, row.data(), c);
     }
+    consume(strip, totals.data(), c);
   });
 }
 
@@ -142,10 +153,10 @@ Result<void> run_convolution(Machine& machine, bool depthwise, uint32_t paramete
   std::vector<int32_t> values(static_cast<size_t>(window.output.elements()));
   const int c = window.output.c, w = window.output.w;
   const bool plain = accumulators.plain();
-  auto consume = [&](int y, const auto* sums, int64_t stride) {
-    for (int x = 0; x < w; ++x) {
-      const int64_t at = (int64_t{y} * w + x) * c;
-      const auto* from = sums + x * stride;
+  auto consume = [&](const Strip& strip, const auto* sums, int64_t stride) {
+    for (int x = strip.first; x < strip.last; ++x) {
+      const int64_t at = (int64_t{strip.y} * w + x) * c;
+      const auto* from = sums + (x - strip.first) * stride;
       if (!plain) {
         for (int o = 0; o < c; ++o) accumulators.add(at + o, from[o]);
       } else if constexpr (std::is_same_v<std::decay_t<decltype(*sums)>, int32_t>) {

@@ -1,0 +1,36 @@
+#include <cstdio>
+
+#include "driver/commands.h"
+#include "driver/flags.h"
+#include "driver/sweep.h"
+
+namespace swoop {
+
+Command sweep_command(CLI::App& app) {
+  auto flags = std::make_shared<ModelFlags>();
+  auto targets = std::make_shared<std::vector<std::string>>();
+  auto fast = std::make_shared<bool>(false);
+  CompileOptions& o = flags->options;
+  CLI::App* command =
+      app.add_subcommand("sweep", "Compile a model for every NPU and memory mode, and compare the programs");
+  add_model_flags(*command, *flags);
+  for (const char* name : {"--target", "--memory-mode"}) command->remove_option(command->get_option(name));
+  command->add_option("--targets", *targets, "only these NPUs (a pattern with * and ?): 'ethos-u55-*'");
+  command->add_option("--max-sram", o.gates.max_sram, "bytes of SRAM that a program may take and fit (256KiB)")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--max-flash", o.gates.max_flash, "bytes of flash that it may take")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--max-ms", o.gates.max_ms, "milliseconds that one inference may take");
+  command->add_flag("--no-verify", *fast, "do not run the finished files: quicker, without SQNR");
+  command->add_flag("--json", o.json, "print the table as JSON");
+  return {command, [flags, targets, fast] {
+            if (Result<void> understood = understand(*flags); !understood) return fail(understood.error());
+            flags->options.verify = !*fast;
+            Result<std::vector<SweepRow>> rows = sweep({flags->options, *targets});
+            if (!rows) return fail(rows.error());
+            fmt::print("{}", flags->options.json ? to_json(*rows) : to_text(*rows));
+            return 0;
+          }};
+}
+
+}  // namespace swoop

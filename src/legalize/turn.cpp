@@ -1,0 +1,166 @@
+// Transposes that cost more than what else says the same.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "legalize/kernel.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr int64_t kMostPlanes = 8;     // with 12, a transpose costs less
+constexpr int64_t kFewElements = 512;  // below that as well
+
+bool only_moves(const Rewriter& rw, const Node& n) {
+  const Type &in = rw.type(n.inputs[0]), &out = rw.type(n.outputs[0]);
+  return on_integers(rw.graph(), n) && in.quant == out.quant && !(in.quantized() && in.quant->per_channel());
+}
+
+// [planes, pixels] -> [pixels, planes]: what a transpose comes to when its dims of size 1 are left out. No planes: it
+// does something else.
+struct Turn {
+  int64_t planes = 0, pixels = 0;
+};
+Turn turn_of(const Shape& shape, const Ints& perm) {
+  Ints wide;
+  for (int64_t axis : perm)
+    if (shape[static_cast<size_t>(axis)] != 1) wide.push_back(axis);
+  if (wide.size() < 2 || wide.back() > wide.front() || !std::is_sorted(wide.begin(), wide.end() - 1)) return {};
+  int64_t planes = shape[static_cast<size_t>(wide.back())];
+  return {planes, element_count(shape) / planes};
+}
+
+// Into how long pieces a plane is cut: as near to `best` as its size allows, but no shorter than half of it and no
+// longer than 8 times; 0: not at all.
+int64_t piece_of(int64_t pixels, int64_t best) {
+  int64_t nearest = 0;
+  for (int64_t size = std::max<int64_t>(best / 2, 2); size <= 8 * best; ++size)
+    if (pixels % size == 0 && (nearest == 0 || std::abs(size - best) < std::abs(nearest - best))) nearest = size;
+  return nearest;
+}
+
+// transpose of an input, [planes, pixels] -> [pixels, planes]  ->  a convolution that reads a piece of every plane at
+// once, the pixels of a piece as channels, and writes each of them to its place. The weights are ones and zeros, so the
+// codes stay. U85-256, planes of 64 x 64 in DRAM: 2 planes 80 -> 6 kcycles, 4 planes 80 -> 14, 8 planes 82 -> 40.
+bool turn_planes_by_conv(Rewriter& rw, const Node& n) {
+  const Type in = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
+  if (!facts_of(rw).slow_input_transposes || !enters(rw, n.inputs[0]) || !only_moves(rw, n)) return false;
+  if (!computes_on_codes(rw, n)) return false;
+  auto [planes, pixels] = turn_of(in.shape, n.ints(Key::Perm));
+  if (planes == 0 || planes > kMostPlanes || planes * pixels < kFewElements) return false;
+  int64_t piece = piece_of(pixels, facts_of(rw).brick / static_cast<int64_t>(byte_size(in.dtype)));
+  if (piece == 0 || pixels / piece > facts_of(rw).max_axis) return false;
+  Kernel places(planes * piece, planes, 1, piece, quantized(DType::I8, {}, 1.0, 0));
+  for (int64_t plane = 0; plane < planes; ++plane)
+    for (int64_t i = 0; i < piece; ++i) places.at(i * planes + plane, plane, 0, i) = 1;
+  ValueId x = reshape(rw, n.inputs[0], {1, planes, pixels / piece, piece});
+  rw.replace(n, reshape(rw, conv_last(rw, x, weights(rw, places, "places"), kNone, {}, out), out.shape));
+  return true;
+}
+
+// transpose of an input, [planes, pixels] -> [pixels, planes]  ->  with the pixels of a plane as a square. A row of
+// them is turned in small blocks: 80 planes of 3000 on U85-256, 2,754 -> 123 kcycles.
+bool square_planes(Rewriter& rw, const Node& n) {
+  const Type in = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
+  if (!facts_of(rw).slow_input_transposes || !enters(rw, n.inputs[0]) || !only_moves(rw, n)) return false;
+  auto [planes, pixels] = turn_of(in.shape, n.ints(Key::Perm));
+  if (planes == 0 || planes * pixels < kFewElements) return false;
+  const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(pixels)));
+  const int64_t width = piece_of(pixels, side);
+  const int64_t now = in.shape.back();
+  if (width == 0 || width == now || (now >= side / 2 && now <= 2 * side)) return false;
+  ValueId x = reshape(rw, n.inputs[0], {1, planes, pixels / width, width});
+  rw.replace(n, reshape(rw, to_last(rw, x), out.shape));
+  return true;
+}
+
+// No operation of the NPU reads it.
+bool leaves(const Rewriter& rw, ValueId x) {
+  const std::vector<Use>& uses = rw.value(x).uses;
+  return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+    return use.node == kNone || rw.graph().node(use.node).op == Op::Dequantize;
+  });
+}
+
+// transpose of an output, [pixels, channels] -> [channels, pixels] with many channels  ->  with the channels cut in
+// pieces. As it is, U85 has the operation before it write each byte to its place in DRAM: a conv of 3 x 3 x 512, 2,137
+// -> 18 kcycles; of 16 x 16 x 128, 100 -> 37; an addition of 3 x 3 x 512, 38 -> 5.
+bool cut_channels(Rewriter& rw, const Node& n) {
+  constexpr int64_t kPiece = 8, kFewPixels = 3;  // per channel
+  const Type in = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
+  if (!facts_of(rw).fuses_transposes || enters(rw, n.inputs[0]) || !leaves(rw, n.outputs[0])) return false;
+  if (!only_moves(rw, n)) return false;
+  auto [channels, pixels] = turn_of(out.shape, inverse(n.ints(Key::Perm)));  // back
+  if (channels == 0 || kFewPixels * channels <= pixels) return false;
+  const int64_t piece = piece_of(channels, kPiece);
+  if (piece == 0 || piece == channels) return false;
+  ValueId x = reshape(rw, n.inputs[0], {1, pixels, channels / piece, piece});
+  rw.replace(n, reshape(rw, to_last(rw, x), out.shape));
+  return true;
+}
+
+// The two rules below are for cores that turn three axes at once: more are taken apart there, at 5 to 14 cycles per
+// element.
+
+// transpose of many axes, the last one staying  ->  two of fewer. One axis goes to where it stays beside the one that
+// follows it in the result, and travels with it from there. Patches of 2 x 2 from 16 x 16 x 48 on U85-256: 141 -> 31
+// kcycles, and 356 -> 25 back.
+bool peel_transpose(Rewriter& rw, const Node& n) {
+  if (!facts_of(rw).fuses_transposes || !only_moves(rw, n)) return false;
+  auto [shape, perm] = fewest_dims(rw.type(n.inputs[0]).shape, n.ints(Key::Perm));
+  const auto last = static_cast<int64_t>(perm.size()) - 1;
+  if (perm.size() < 5 || perm.back() != last) return false;
+  const int64_t peeled = std::min_element(shape.begin(), shape.end() - 1) - shape.begin();  // the fewest slices
+  const int64_t next = *(std::find(perm.begin(), perm.end(), peeled) + 1);
+  Ints first;
+  for (int64_t axis = 0; axis <= last; ++axis) {
+    if (axis == next) first.push_back(peeled);
+    if (axis != peeled) first.push_back(axis);
+  }
+  Ints second;
+  for (int64_t axis : perm) second.push_back(std::find(first.begin(), first.end(), axis) - first.begin());
+  ValueId x = n.inputs[0];
+  Shape from = shape;
+  for (const Ints& step : {first, second}) {
+    auto [fewest, order] = fewest_dims(from, step);
+    x = transpose(rw, reshape(rw, x, fewest), order);
+    from = permuted(from, step);
+  }
+  rw.replace(n, reshape(rw, x, rw.type(n.outputs[0]).shape));
+  return true;
+}
+
+// transpose [X,A,B,Z] -> [X,B,A,Z]  ->  slices along the smaller of A and B, side by side where that axis goes. Windows
+// of 7 x 7 from 28 x 28 x 192 on U85-256: 2,940 -> 265 kcycles; 4 heads of 12 from 4 x 64 x 48: 59 -> 17.
+bool swap_by_slices(Rewriter& rw, const Node& n) {
+  constexpr int64_t kMostSlices = 32, kLeastRun = 8;
+  if (!facts_of(rw).fuses_transposes || !only_moves(rw, n)) return false;
+  auto [shape, perm] = fewest_dims(rw.type(n.inputs[0]).shape, n.ints(Key::Perm));
+  if (perm != Ints{0, 2, 1, 3} || shape[3] < kLeastRun) return false;
+  const int64_t from = shape[1] <= shape[2] ? 1 : 2, to = 3 - from;
+  const int64_t count = shape[static_cast<size_t>(from)];
+  if (count > kMostSlices || *std::max_element(shape.begin(), shape.end()) > facts_of(rw).max_axis) return false;
+  Shape part = permuted(shape, perm);
+  part[static_cast<size_t>(to)] = 1;
+  ValueId x = reshape(rw, n.inputs[0], shape);
+  std::vector<ValueId> parts;
+  for (int64_t i = 0; i < count; ++i) parts.push_back(reshape(rw, slice(rw, x, from, i, i + 1), part));
+  rw.replace(n, reshape(rw, concat(rw, std::move(parts), to), rw.type(n.outputs[0]).shape));
+  return true;
+}
+
+}  // namespace
+
+std::span<const Rule> turn_rules() {
+  static const Rule kRules[] = {
+      {"turn-planes-by-conv", {Op::Transpose}, turn_planes_by_conv},
+      {"square-planes", {Op::Transpose}, square_planes},
+      {"cut-channels", {Op::Transpose}, cut_channels},
+      {"peel-transpose", {Op::Transpose}, peel_transpose},
+      {"swap-by-slices", {Op::Transpose}, swap_by_slices},
+  };
+  return kRules;
+}
+
+}  // namespace swoop
