@@ -147,7 +147,7 @@ bool recognise_function(Rewriter& rw, const Node& n) {
       }
     }
     bool enough = first + 1 < steps.size() && open.size() == 1;
-    if (!enough || rw.type(open[0]) != type) continue;
+    if (!enough || !is_plain_f32(rw.type(open[0])) || rw.type(open[0]).shape != type.shape) continue;
     std::vector<const Node*> used(steps.begin() + static_cast<std::ptrdiff_t>(first), steps.end());
     std::erase_if(used, [&](const Node* one) { return one->outputs[0] == open[0]; });
     std::vector<float> numbers = computed_at_points(rw, used, open[0]);

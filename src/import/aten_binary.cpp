@@ -86,7 +86,7 @@ Results fmod(Call& c) {
 Results power_of_number(Call& c) {
   DType dtype = c.result().dtype;
   if (!is_float(dtype) || c.real(0) <= 0) return binary<Op::Pow>(c);
-  return c.unary("exp2", c.scaled(c.operand(1, dtype), std::log2(c.real(0))));
+  return c.unary("exp", c.scaled(c.operand(1, dtype), std::log(c.real(0))));
 }
 
 Results compare(Call& c) {
