@@ -605,7 +605,7 @@ def decomposed():
         "dropout_backward": (lambda g, m: torch.ops.aten.native_dropout_backward(g, m > 0, 1.5), (M, M)),
         "adaptive_max_pool_uneven": (lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True), (image,)),
         "replicate_beyond": (lambda x: F.pad(x, (-5, 7), mode="replicate"), (image[0],)),
-        "multilabel_margin_loss": (lambda x, t: F.multilabel_margin_loss(x, t, reduction="none"), (pairs[0], torch.tensor([[1, 3, -1, 0]] * 5 + [[-1] * 4]))),
+        "multilabel_margin_loss": (lambda x, t: F.multilabel_margin_loss(x, t, reduction="none"), (pairs[0], torch.tensor([[1, 3, 2, 0], [0, 2, 1, 3]] * 3))),
         "trapezoid": (lambda y, x: (torch.trapezoid(y, x), torch.trapz(y, dx=0.5, dim=0), torch.cumulative_trapezoid(y, x[0], dim=1)), (M, M.cumsum(1))),
         "renorm": (lambda x: torch.renorm(x, 2, 1, 1.5), (M,)),
         "bilinear_one": (nn.Bilinear(3, 4, 2), (numbers(3), numbers(4))),

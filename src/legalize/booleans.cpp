@@ -94,6 +94,15 @@ bool not_by_difference(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// a move of booleans that are codes  ->  of the codes
+bool move_flags(Rewriter& rw, const Node& n) {
+  if (facts_of(rw).has_booleans || rw.type(n.outputs[0]).dtype != DType::Bool) return false;
+  ValueId behind = codes_behind(rw, n.inputs[0]);
+  if (behind == kNone) return false;
+  replace_by_flags(rw, n, rw.make(n.op, {behind}, n.attrs, flags(rw.type(n.outputs[0]).shape)));
+  return true;
+}
+
 // any, all  ->  the largest one, the smallest one
 bool any_by_maximum(Rewriter& rw, const Node& n) {
   if (facts_of(rw).has_booleans || !is_at_hand(rw, n.inputs[0])) return false;
@@ -145,6 +154,7 @@ std::span<const Rule> boolean_rules() {
       {"compare-by-difference", {Op::Compare}, compare_by_difference},
       {"logic-by-extremes", {Op::Logical}, logic_by_extremes},
       {"not-by-difference", {Op::LogicalNot}, not_by_difference},
+      {"move-flags", {Op::Reshape, Op::Transpose, Op::Slice, Op::Expand, Op::Repeat}, move_flags},
       {"any-by-maximum", {Op::Any, Op::All}, any_by_maximum},
       {"where-by-products", {Op::Where}, where_by_products},
       {"cast-of-flags", {Op::Cast}, cast_of_flags},
