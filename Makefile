@@ -2,7 +2,7 @@
 BUILD := build/release
 SWOOP := $(BUILD)/swoop
 PYTHON := .venv/bin/python
-FUZZ_SECONDS ?= 60
+FUZZ_SECONDS ?= 40
 PREFIX ?= /usr/local
 
 .PHONY: run test bench build install wheel tests setup test-setup unit peers sanitized fuzz models docs site format clean
@@ -25,7 +25,7 @@ wheel: build
 
 tests: test-setup
 	@cmake --preset release -DSWOOP_TESTS=ON >/dev/null
-	@cmake --build --preset release
+	@MAKEFLAGS= cmake --build --preset release
 
 # Everything: unit tests, the peers (PyTorch, the TOSA reference model, Vela, ExecuTorch), hostile files under sanitizers, fuzzing.
 # The peers leave half of the machine idle: the sanitizers' build goes on beside them.
@@ -41,7 +41,7 @@ peers: tests
 
 sanitized: test-setup
 	@cmake --preset sanitize >/dev/null
-	@nice -n 10 cmake --build --preset sanitize
+	@MAKEFLAGS= nice -n 10 cmake --build --preset sanitize
 	ctest --test-dir build/sanitize --output-on-failure -j2
 
 fuzz: test-setup

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lower/lower.h"
+#include "support/sanitized.h"
 
 namespace swoop {
 namespace {
@@ -28,7 +29,7 @@ Culprit culprit_of(const LoweredRegion& region, const RegionFault& fault) {
 }
 
 class Fault : public testing::Test {
-#ifdef __SANITIZE_ADDRESS__
+#if SWOOP_SANITIZED
   void SetUp() override { GTEST_SKIP() << "regor does not end well in a process that is built with the sanitizers"; }
 #endif
 };

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "accuracy/accuracy.h"
 #include "driver/compile.h"
 #include "driver/cost.h"
 #include "driver/graphs_for_tests.h"
 #include "support/file.h"
+#include "support/sanitized.h"
 
 namespace swoop {
 namespace {
@@ -67,7 +70,7 @@ TEST(PipelineDeathTest, knows_its_steps) {
   Graph graph = parsed(kQuotient);
   CompileOptions options;
   Pipeline pipeline{.options = options, .target = *parse_target(options.target)};
-  EXPECT_EXIT(run_steps(graph, pipeline, "lunch"), testing::ExitedWithCode(2), "there is no step lunch");
+  EXPECT_EXIT(std::ignore = run_steps(graph, pipeline, "lunch"), testing::ExitedWithCode(2), "there is no step lunch");
 }
 
 // What prepare rewrote computes what it did, and each of its layers is compared with its own value: here a convolution
@@ -125,7 +128,7 @@ TEST(Pipeline, legalize_leaves_floats_alone) {
 // An input that is quantized twice alike enters the NPU twice, unless the program takes codes: another program, at
 // another price.
 TEST(Pipeline, a_price_is_that_of_the_program_that_ships) {
-#ifdef __SANITIZE_ADDRESS__
+#if SWOOP_SANITIZED
   GTEST_SKIP() << "regor is not built with the sanitizers and does not end well in a process that is";
 #endif
   constexpr std::string_view kText = R"text(graph "net" (%x: f32[1,16,16,16] as "x")

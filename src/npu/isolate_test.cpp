@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "support/sanitized.h"
+
 namespace swoop {
 namespace {
 
@@ -83,7 +85,7 @@ TEST_P(Isolate, stops_what_takes_too_long) {
 }
 
 TEST_P(Isolate, stops_what_takes_too_much_memory) {
-#ifdef __SANITIZE_ADDRESS__
+#if SWOOP_SANITIZED
   GTEST_SKIP() << "AddressSanitizer ends the process where new would throw";
 #endif
   EXPECT_EQ(text(run(take_memory, {.memory_bytes = 100 << 20})), "error: ran out of memory (limit 0.1 GiB)");
