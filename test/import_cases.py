@@ -674,6 +674,7 @@ def decomposed():
         "resize_exact": (lambda x: (F.interpolate(x, size=(4, 7), mode="nearest-exact"), F.interpolate(x, scale_factor=2, mode="nearest-exact")), (image,)),
         "resize_exact1d": (lambda x: F.interpolate(x, size=4, mode="nearest-exact"), (image[0],)),
         "resize_volume": (lambda x: (F.interpolate(x, size=(5, 6, 3)), F.interpolate(x, scale_factor=2, mode="trilinear"), F.interpolate(x, size=(2, 5, 7), mode="trilinear", align_corners=True)), (volume,)),
+        "cat_of_nothing": (lambda x: torch.cat([x[..., 5:], x * 2, x[..., :0]], -1), (X,)),
         "affine_grid": (lambda t: (F.affine_grid(t, [2, 3, 4, 5], align_corners=False), F.affine_grid(t, [2, 3, 2, 3], align_corners=True)), (numbers(2, 2, 3),)),
         "affine_grid_volume": (lambda t: F.affine_grid(t, [2, 1, 2, 3, 4], align_corners=False), (numbers(2, 3, 4),)),
         "resize_antialias": (lambda x: (F.interpolate(x, size=(3, 8), mode="bicubic", antialias=True), F.interpolate(x, size=(2, 3), mode="bilinear", antialias=True)), (image,)),

@@ -281,6 +281,9 @@ ValueId NodeBuilder::select(ValueId x, int64_t axis, int64_t index) {
 }
 
 ValueId NodeBuilder::concat(std::vector<ValueId> parts, int64_t axis) {
+  // The rest behind a rotary embedding of the whole head has no elements.
+  auto full = std::find_if(parts.begin(), parts.end(), [&](ValueId part) { return dim(part, axis) > 0; });
+  if (full != parts.end()) std::erase_if(parts, [&](ValueId part) { return dim(part, axis) == 0; });
   if (parts.size() == 1) return parts[0];
   return make(Op::Concat, std::move(parts), {{Key::Axis, axis}});
 }
