@@ -1,30 +1,12 @@
 """Forms that exist to save cycles: small models that once cost several times as much, compiled, run on the host and compared with PyTorch."""
 
-import json
-import os
-import pathlib
-import subprocess
-
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh test)")
+from formulas import Model, compiled, sqnr_db  # noqa: E402
+
 nn, functional = torch.nn, torch.nn.functional
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")).resolve()
 U55, U85 = "ethos-u55-128", "ethos-u85-256"
-
-
-class Model(nn.Module):
-    def __init__(self, formula, **parts):
-        super().__init__()
-        self.formula = formula
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, x):
-        return self.formula(self, x)
 
 
 def number(*shape):
@@ -78,21 +60,8 @@ CASES = {
 @pytest.mark.parametrize("name,target", [(name, target) for name, case in CASES.items() for target in case[2]])
 def test_it_costs_little_and_computes_what_pytorch_does(name, target, tmp_path):
     model, shape, most, least = CASES[name]
-    model.eval()
     x = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
-    exported = torch.export.export(model, (x[0],), strict=False)
-    torch.export.save(exported, tmp_path / "model.pt2")
-    np.savez(tmp_path / "samples.npz", **{exported.graph_signature.user_inputs[0]: x.numpy()})
-    command = [BUILD / "swoop", "compile", "model.pt2", "-c", "samples.npz", "-t", target, "-o", "model.pte", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+    summary = compiled(model, x, target, tmp_path)
     assert summary["delegates"] == 1 and not summary["host_ops"]
     assert summary["totals"]["total_cycles"] <= 1000 * most[target]
-    command = [BUILD / "swoop", "run", "model.pte", "-i", "samples.npz", "-o", "out.npz"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    with torch.no_grad():
-        wanted = np.stack([model(sample).numpy() for sample in x])
-    noise = wanted - np.load(tmp_path / "out.npz")["out0"]
-    assert 10 * np.log10((wanted**2).sum() / max((noise**2).sum(), 1e-30)) >= least
+    assert sqnr_db(model, x, tmp_path) >= least

@@ -1,30 +1,13 @@
 """Integer forms that are right for any range: small models with the options that once ended in internal errors or in other numbers,
 compiled, run on the host and compared with PyTorch."""
 
-import os
-import pathlib
-import subprocess
-
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh test)")
+from formulas import Model, compiled, sqnr_db  # noqa: E402
+
 nn, functional = torch.nn, torch.nn.functional
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")).resolve()
 INT16 = ["--precision", "int16"]
-
-
-class Model(nn.Module):
-    def __init__(self, formula, **parts):
-        super().__init__()
-        self.formula = formula
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, x):
-        return self.formula(self, x)
 
 
 def weights(*shape):
@@ -80,21 +63,6 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_file_computes_what_pytorch_does(name, target, tmp_path):
     model, shape, flags, least = CASES[name]
-    model.eval()
     x = torch.randn(4, *shape, generator=torch.Generator().manual_seed(0))
-    exported = torch.export.export(model, (x[0],), strict=False)
-    torch.export.save(exported, tmp_path / "model.pt2")
-    samples = {exported.graph_signature.user_inputs[0]: x.numpy()}
-    np.savez(tmp_path / "samples.npz", **samples)
-    command = [BUILD / "swoop", "compile", "model.pt2", "-c", "samples.npz", "-t", target, "-o", "model.pte", *flags]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    if least is None:
-        return
-    command = [BUILD / "swoop", "run", "model.pte", "-i", "samples.npz", "-o", "out.npz"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    with torch.no_grad():
-        wanted = np.stack([model(sample).numpy() for sample in x])
-    noise = wanted - np.load(tmp_path / "out.npz")["out0"]
-    assert 10 * np.log10((wanted**2).sum() / max((noise**2).sum(), 1e-30)) >= least
+    compiled(model, x, target, tmp_path, *flags)
+    assert least is None or sqnr_db(model, x, tmp_path) >= least

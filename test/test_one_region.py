@@ -11,15 +11,7 @@ functional = torch.nn.functional
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import judge  # noqa: E402
-
-
-class Formula(torch.nn.Module):
-    def __init__(self, formula):
-        super().__init__()
-        self.formula = formula
-
-    def forward(self, *inputs):
-        return self.formula(*inputs)
+from import_cases import Fn  # noqa: E402
 
 
 def numbers(*shape, seed=0):
@@ -50,7 +42,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_operator_is_whole(name, target, tmp_path):
     formula, inputs = CASES[name]
-    judge.write_case(Formula(formula), [inputs], [], tmp_path)
+    judge.write_case(Fn(formula), [inputs], [], tmp_path)
     verdict = judge.judge(tmp_path, target)
     assert judge.correct(verdict), verdict.line()
     assert judge.whole(verdict), verdict.reasons

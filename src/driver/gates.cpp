@@ -1,11 +1,12 @@
 #include "driver/gates.h"
 
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include "support/pattern.h"
 
 namespace swoop {
 
@@ -35,7 +36,7 @@ void check_sqnr(std::vector<std::string>& broken, const Summary& summary, double
 void check_flat(std::vector<std::string>& broken, const Summary& summary, const std::vector<std::string>& allowed) {
   if (!summary.accuracy) return;
   for (const PartAccuracy& part : summary.accuracy->parts) {
-    auto allows = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), part.name.c_str(), 0) == 0; };
+    auto allows = [&](const std::string& pattern) { return matches(pattern, part.name); };
     if (!part.flat || std::any_of(allowed.begin(), allowed.end(), allows)) continue;
     broken.push_back(
         fmt::format("{}{} varies in the float model and has one value in the file: give it, or the values before it, "

@@ -1,7 +1,6 @@
 #include "driver/sweep.h"
 
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,14 +11,15 @@
 #include "driver/gates.h"
 #include "support/json.h"
 #include "support/parallel.h"
+#include "support/pattern.h"
 
 namespace swoop {
 
 namespace {
 
-bool matches(std::string_view name, const std::vector<std::string>& patterns) {
-  auto match = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), std::string(name).c_str(), 0) == 0; };
-  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), match);
+bool is_asked_for(std::string_view target, const std::vector<std::string>& patterns) {
+  auto names = [&](const std::string& pattern) { return matches(pattern, target); };
+  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), names);
 }
 
 // Every target that is asked for, with every memory mode that it can have.
@@ -27,7 +27,7 @@ Result<std::vector<SweepRow>> combinations(const SweepOptions& options) {
   TRY_ASSIGN(const std::vector<std::string> modes, memory_modes(options.compile.npu));
   std::vector<SweepRow> rows;
   for (const NpuTarget& target : npu_targets()) {
-    if (!matches(target.name, options.targets)) continue;
+    if (!is_asked_for(target.name, options.targets)) continue;
     for (const std::string& mode : modes) {
       NpuOptions npu = options.compile.npu;
       npu.memory_mode = mode;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <unordered_map>
 
@@ -17,6 +18,8 @@ const std::vector<std::span<const Row>>& families() {
       scatter_rows(), sort_rows(),  diagonal_rows(), loss_rows(),    quant_rows(),     host_rows()};
   return list;
 }
+
+std::array<std::span<const Row>, 2> complex_families() { return {complex_rows(), fourier_rows()}; }
 
 const std::unordered_map<std::string_view, const Row*>& table() {
   static const auto* rows = [] {
@@ -85,7 +88,7 @@ Found find_row(std::string_view target) {
 }
 
 Found find_complex_row(std::string_view target) {
-  for (std::span<const Row> family : {complex_rows(), fourier_rows()})
+  for (std::span<const Row> family : complex_families())
     for (const Row& row : family)
       if (row.name == target) return {&row, false, false};
   Found found = find_row(target);
@@ -114,7 +117,7 @@ std::vector<AtenOperator> aten_operators() {
   for (std::span<const Row> family : families())
     for (const Row& row : family)
       list.push_back({row.name, row.schema, row.build == nullptr && row.kind != RowKind::Drop});
-  for (std::span<const Row> family : {complex_rows(), fourier_rows()})
+  for (std::span<const Row> family : complex_families())
     for (const Row& row : family)
       if (!exact(row.name)) list.push_back({row.name, row.schema, false});
   return list;

@@ -131,12 +131,7 @@ bool stuff_dilation(Rewriter& rw, const Node& n) {
     dilation[i] /= step[i];
     size[i] = (size[i] - 1) * step[i] + 1;
   }
-  Kernel stuffed(kernel->outputs, size[0], size[1], kernel->inputs, kernel->type);
-  for (int64_t o = 0; o < kernel->outputs; ++o)
-    for (int64_t y = 0; y < kernel->height; ++y)
-      for (int64_t x = 0; x < kernel->width; ++x)
-        for (int64_t i = 0; i < kernel->inputs; ++i)
-          stuffed.at(o, y * step[0], x * step[1], i) = kernel->at(o, y, x, i);
+  Kernel stuffed = kernel->spread(size[0], size[1], step);
   std::vector<ValueId> inputs = n.inputs;
   inputs[1] = weights_first(rw, stuffed, rw.value(n.inputs[1]).name);
   Attrs attrs = n.attrs;

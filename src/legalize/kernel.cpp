@@ -19,6 +19,15 @@ Kernel::Kernel(int64_t o, int64_t h, int64_t w, int64_t i, Type like)
     std::fill_n(codes.begin() + output * h * w * i, h * w * i, zero_of(type, output));
 }
 
+Kernel Kernel::spread(int64_t h, int64_t w, std::array<int64_t, 2> step) const {
+  Kernel larger(outputs, h, w, inputs, type);
+  for (int64_t o = 0; o < outputs; ++o)
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x)
+        for (int64_t i = 0; i < inputs; ++i) larger.at(o, y * step[0], x * step[1], i) = at(o, y, x, i);
+  return larger;
+}
+
 std::optional<Kernel> kernel_of(const Rewriter& rw, const Node& n) {
   const Value& value = rw.value(n.inputs[1]);
   const Type& type = value.type;

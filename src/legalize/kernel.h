@@ -21,6 +21,8 @@ struct Kernel {
   int64_t at(int64_t o, int64_t y, int64_t x, int64_t i) const {
     return codes[static_cast<size_t>(((o * height + y) * width + x) * inputs + i)];
   }
+  // In a larger window: what was at (y, x) is at (y, x) times `step`, and zeros are elsewhere.
+  Kernel spread(int64_t h, int64_t w, std::array<int64_t, 2> step = {1, 1}) const;
 };
 
 // The weights [O,I,H,W] of a channels-first conv with two spatial dims, or [I,O,H,W] of a transposed one with one

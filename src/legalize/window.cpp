@@ -126,11 +126,7 @@ bool reach_with_zeros(Rewriter& rw, const Node& n) {
   if (more[0] + more[1] == 0) return false;
   std::optional<Kernel> kernel = kernel_of(rw, n);
   if (!kernel) return false;
-  Kernel larger(kernel->outputs, kernel->height + more[0], kernel->width + more[1], kernel->inputs, kernel->type);
-  for (int64_t o = 0; o < kernel->outputs; ++o)
-    for (int64_t y = 0; y < kernel->height; ++y)
-      for (int64_t x = 0; x < kernel->width; ++x)
-        for (int64_t i = 0; i < kernel->inputs; ++i) larger.at(o, y, x, i) = kernel->at(o, y, x, i);
+  Kernel larger = kernel->spread(kernel->height + more[0], kernel->width + more[1]);
   std::vector<ValueId> inputs = n.inputs;
   inputs[1] = weights_first(rw, larger, rw.value(n.inputs[1]).name);
   Attrs attrs = n.attrs;

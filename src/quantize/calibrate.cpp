@@ -36,7 +36,7 @@ class Watch {
       const Node& node = graph.node(id);
       for (ValueId output : node.outputs) observed_[output] = is_plain_float(output) && !shares_type(node);
       if (is_layer(node.op) && graph.value(node.inputs[1]).constant)
-        channel_axes_[node.inputs[0]].insert(channels_read(node, graph.type(node.inputs[0]).rank()));
+        channel_axes_[node.inputs[0]].insert(channels_at(node, graph.type(node.inputs[0]).rank()));
       if (!has_inner(node.op) && node.bodies.empty()) continue;
       if (!node.bodies.empty()) m_.bodies[id].resize(node.bodies.size());
       size_t read = node.op == Op::Attention ? 2 : has_inner(node.op) ? 1 : node.inputs.size();
@@ -92,7 +92,7 @@ class Watch {
   }
 
   static void see_head(ChannelExtents& head, const Node& layer, const Tensor& tensor) {
-    size_t axis = layer.op == Op::Linear ? tensor.shape.size() - 1 : 1;
+    const auto axis = static_cast<size_t>(channels_at(layer, static_cast<int>(tensor.shape.size())));
     head.add(tensor.as<float>(), static_cast<size_t>(tensor.shape[axis]), elements_after(tensor, axis));
   }
 

@@ -1,19 +1,14 @@
 #include "quantize/choices.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <set>
 
 #include "support/nearest.h"
+#include "support/pattern.h"
 
 namespace swoop {
 
 namespace {
-
-bool matches(const std::string& pattern, std::string_view text) {
-  return fnmatch(pattern.c_str(), std::string(text).c_str(), 0) == 0;
-}
 
 // A module's pattern also covers the modules inside it.
 bool module_matches(const std::string& pattern, std::string_view path) {

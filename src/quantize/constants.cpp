@@ -112,7 +112,7 @@ void quantize_layer(Work& work, Node& node) {
   Graph& graph = work.graph;
   const auto& channels = work.request.measured.channels;
   auto means =
-      channels.find({work.borders.measured_id(node.inputs[0]), channels_read(node, graph.type(node.inputs[0]).rank())});
+      channels.find({work.borders.measured_id(node.inputs[0]), channels_at(node, graph.type(node.inputs[0]).rank())});
   LayerConstants chosen =
       choose_layer_constants(graph, node, work.request.options, means == channels.end() ? nullptr : &means->second);
   work.bias_corrected += chosen.corrected;

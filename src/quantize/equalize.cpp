@@ -83,7 +83,7 @@ size_t equalize(Graph& graph, const Measured& measured) {
     ValueId value = node.outputs[0];
     std::vector<NodeId> next = readers(graph, value, !is_layer(node.op) || node.op == Op::Linear);
     if (next.empty()) continue;
-    auto channels = measured.channels.find({value, channels_read(graph.node(next[0]), graph.type(value).rank())});
+    auto channels = measured.channels.find({value, channels_at(graph.node(next[0]), graph.type(value).rank())});
     if (channels == measured.channels.end()) continue;
     const std::vector<float>& largest = channels->second.largest;
     float most = *std::max_element(largest.begin(), largest.end());
