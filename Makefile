@@ -51,6 +51,7 @@ fuzz: test-setup
 
 bench: tests
 	SWOOP_BUILD=$(BUILD) $(PYTHON) bench/bench.py
+	SWOOP_BUILD=$(BUILD) $(PYTHON) bench/compare.py
 
 models: test-setup
 	$(PYTHON) test/models/make_models.py

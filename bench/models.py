@@ -2,9 +2,10 @@
 
     models.py chain COUNT FILE.pt2        COUNT residual blocks on int8, written with quantize and dequantize nodes as PT2E writes them
     models.py mobilenet_v2 FILE.pt2       MobileNetV2 at 224 x 224 in float, random weights
-    models.py network NAME FILE.pt2       a network of networks.py in float, and FILE.npz with its samples
+    models.py network NAME FILE.pt2       a network of networks.py in float, FILE.npz with its samples and FILE.test.npz with others
+    models.py names                       the names of the networks
 
-Prints the number of nodes.
+Prints the number of nodes otherwise.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 from torch import nn
 from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers the q/dq operators)
 
-from networks import MobileNetV2, build
+from networks import NETWORKS, MobileNetV2, build, held_out
 
 QDQ = torch.ops.quantized_decomposed
 ACTIVATION = 0.05  # scale of what a convolution reads
@@ -74,6 +75,9 @@ class Chain(nn.Module):
 def main(kind, *rest):
     torch.manual_seed(0)
     warnings.filterwarnings("ignore")
+    if kind == "names":
+        print(*NETWORKS)
+        return
     file = pathlib.Path(rest[-1])
     if kind == "chain":
         model, samples = Chain(int(rest[0])).eval(), [torch.randn(1, 8, 16, 16)]
@@ -82,6 +86,7 @@ def main(kind, *rest):
     else:
         model, samples = build(rest[0])
         np.savez(file.with_suffix(".npz"), x=torch.stack(samples).numpy())
+        np.savez(file.with_suffix(".test.npz"), x=torch.stack(held_out(rest[0])).numpy())
     program = torch.export.export(model, (samples[0],))
     torch.export.save(program, file)
     print(sum(node.op == "call_function" for node in program.graph.nodes))

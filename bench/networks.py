@@ -6,6 +6,7 @@ the samples themselves. Transformers are in encoders.py; the four of MLPerf Tiny
 
 from __future__ import annotations
 
+import math
 import pathlib
 import sys
 from dataclasses import dataclass
@@ -357,14 +358,26 @@ NETWORKS = {
 }
 
 
+def inputs_of(network: Network, count: int) -> list[torch.Tensor]:
+    inputs = []
+    for i in range(count):  # noise, smoothed along the last axis: neighbours are alike in images and sounds
+        x = F.avg_pool1d(torch.randn(1, *network.shape).flatten(0, -2)[None], 5, 1, 2).reshape(1, *network.shape)
+        inputs.append(x / x.std() + network.shift * (-1) ** i)
+    return inputs
+
+
+def held_out(name: str) -> list[torch.Tensor]:
+    """Inputs that no range was measured on: 32, fewer where an input is large."""
+    network = NETWORKS[name]
+    torch.manual_seed(1)
+    return inputs_of(network, 32 if math.prod(network.shape) < 200_000 else 4)
+
+
 def build(name: str, samples: int = 4) -> tuple[nn.Module, list[torch.Tensor]]:
     network = NETWORKS[name]
     torch.manual_seed(0)
     model = network.make()
-    inputs = []
-    for i in range(max(8, samples)):  # noise, smoothed along the last axis: neighbours are alike in images and sounds
-        x = F.avg_pool1d(torch.randn(1, *network.shape).flatten(0, -2)[None], 5, 1, 2).reshape(1, *network.shape)
-        inputs.append(x / x.std() + network.shift * (-1) ** i)
+    inputs = inputs_of(network, max(8, samples))
     if any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules()):
         settle(model, inputs)
     return model.eval().requires_grad_(False), inputs[:samples]

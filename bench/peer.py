@@ -1,7 +1,7 @@
 """One measurement of ExecuTorch's own flow in a process of its own, as JSON on the last line. bench.py calls it.
 
     peer.py lower    MODEL_int8.pt2 TARGET SYSTEM_CONFIG MEMORY_MODE   to_edge_transform_and_lower + to_executorch, and Vela's summary
-    peer.py quantize MODEL.pt2 SAMPLES.npz ARRAY                       prepare_pt2e, calibration, convert_pt2e
+    peer.py quantize MODEL.pt2 SAMPLES.npz ARRAY [INT8.pt2 TEST.npz]   prepare_pt2e, calibration, convert_pt2e; keeps the result, measures SQNR
     peer.py eager    MODEL.pt2 SAMPLES.npz ARRAY RUNS                  the float model in PyTorch, milliseconds per run
 
 Imports are timed apart: a process pays them once, whatever it compiles. A process per measurement, because a crash must not take the others
@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import pathlib
+import resource
 import sys
 import tempfile
 import time
@@ -33,7 +35,13 @@ def vela_totals(folders):
             with open(path, newline="") as file:
                 rows += list(csv.DictReader(file))
     columns = {"npu_cycles": "cycles_npu", "total_cycles": "cycles_total", "macs": "nn_macs"}
-    return {name: int(sum(float(row[column]) for row in rows)) for name, column in columns.items()}
+    totals = {name: int(sum(float(row[column]) for row in rows)) for name, column in columns.items()}
+    kib = [float(row["sram_memory_used"]) for row in rows]  # delegates run one after the other in the same SRAM
+    return {**totals, "sram_bytes": int(1024 * max(kib, default=0))}
+
+
+def peak_bytes():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def lower(model, target, system_config, memory_mode):
@@ -79,6 +87,7 @@ def lower(model, target, system_config, memory_mode):
         "nodes": nodes,
         "delegates": len(folders),
         "pte_bytes": len(finished.buffer),
+        "peak_bytes": peak_bytes(),
         **vela_totals(folders),
     }
 
@@ -90,7 +99,21 @@ def samples_of(path, array):
     return [torch.from_numpy(sample) for sample in np.load(path)[array]]
 
 
-def quantize(model, samples, array):
+def sqnr_db(module, quantized, inputs):
+    """Signal over noise of all outputs over all inputs."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    signal = noise = 0.0
+    with torch.no_grad():
+        for x in inputs:
+            for exact, actual in zip(tree_leaves(module(x)), tree_leaves(quantized(x))):
+                signal += float((exact.double() ** 2).sum())
+                noise += float(((exact.double() - actual.double()) ** 2).sum())
+    return 999.0 if noise == 0 else 10 * math.log10(signal / noise) if signal else -999.0
+
+
+def quantize(model, samples, array, int8=None, test=None):
     def imports():
         import torch
         from executorch.backends.arm.ethosu import EthosUCompileSpec
@@ -110,9 +133,15 @@ def quantize(model, samples, array):
     with torch.no_grad():
         prepared, prepare_seconds = seconds_of(lambda: prepare_pt2e(module, quantizer))
         _, calibrate_seconds = seconds_of(lambda: [prepared(x) for x in inputs])
-        _, convert_seconds = seconds_of(lambda: convert_pt2e(prepared))
+        converted, convert_seconds = seconds_of(lambda: convert_pt2e(prepared))
     cpu = time.process_time() - cpu
+    measured = {}
+    if int8:
+        float_module = torch.export.load(model).module(check_guards=False)
+        measured["sqnr_db"] = sqnr_db(float_module, converted, samples_of(test, array))
+        torch.export.save(torch.export.export(converted, (inputs[0],)), int8)
     return {
+        **measured,
         "import_seconds": import_seconds,
         "load_seconds": load_seconds,
         "prepare_seconds": prepare_seconds,
