@@ -128,7 +128,8 @@ std::span<const Step> pipeline_steps() {
       {"layout", "legalize", Repeat::Fixpoint,
        tables({layout_rules(), movement_rules(), constant_rules(), fold_rules()}), nullptr},
       // After layout, which matches transposes by their rank.
-      {"finish", "legalize", Repeat::Fixpoint, tables({finish_rules(), extreme_rules(), movement_rules()}), nullptr},
+      {"finish", "legalize", Repeat::Fixpoint,
+       tables({finish_rules(), extreme_rules(), movement_rules(), constant_rules()}), nullptr},
       // After finish: it asks what the NPU takes as it stands.
       {"branches", "legalize", Repeat::Fixpoint, tables({branch_rules()}), nullptr},
       {kPartition, kPartition, Repeat::Once, {}, cut_regions},

@@ -155,7 +155,8 @@ class FileChecker {
       // What a loop calls again has another value each time: the forecast has one.
       const bool once = calls[region] == 1;
       if (fault_) return {};
-      TRY(check_region(traffic, once ? forecast_.observer(*check_.graphs[region]) : tosa::Observer()));
+      TRY(check_region(traffic, once ? forecast_.observer(*check_.graphs[region], check_.regions[region]->bodies[0])
+                                     : tosa::Observer()));
     }
     if (!fault_) TRY(check_forecast(sample));
     return {};
