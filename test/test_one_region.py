@@ -20,6 +20,7 @@ def numbers(*shape, seed=0):
 
 X, Y, C = numbers(1, 6, 8), numbers(1, 6, 8, seed=1), numbers(6, seed=2)
 IMAGE, KERNEL, GROUPED = numbers(1, 4, 6, 6), numbers(4, 4, 3, 3, seed=3), numbers(4, 2, 3, 3, seed=4)
+VOLUME, PLANES = numbers(2, 4, 3, 5, 4), numbers(4, 2, 3, 2, 3, seed=5)
 CASES = {
     "booleans_out": (lambda x, y: x > y, (X, Y)),
     "booleans_in": (lambda m, x, y: torch.where(m, x, y), (X > 0, X, Y)),
@@ -33,6 +34,9 @@ CASES = {
     "conv": (lambda x, w, b: functional.conv2d(x, w, b, stride=2, padding=1), (IMAGE, KERNEL, numbers(4))),
     "conv_groups": (lambda x, w: functional.conv2d(x, w, groups=2, dilation=2), (IMAGE, GROUPED)),
     "conv_transpose": (lambda x, w: functional.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1, groups=2), (IMAGE, GROUPED)),
+    "conv_transpose_3d": (lambda x: functional.conv_transpose3d(x, PLANES, C[:4], stride=2, padding=1, output_padding=1, groups=2), (VOLUME,)),
+    "conv_transpose_3d_gaps": (lambda x: functional.conv_transpose3d(x, PLANES[:, :, :2], C[:2], stride=(3, 1, 2), dilation=(1, 2, 1)), (VOLUME,)),
+    "conv_transpose_3d_dilated": (lambda x: functional.conv_transpose3d(x, PLANES, padding=(3, 0, 1), dilation=(2, 1, 1)), (VOLUME,)),
     "prelu": (lambda x, w: functional.prelu(x, w), (X, C)),
     "strided": (lambda x, y: torch.slice_scatter(x, y[..., :4], 2, 0, 8, 2), (X, Y)),
 }
