@@ -82,6 +82,20 @@ bool left_matmul_to_linear(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// matmul(x, the same constant matrix B times)  ->  matmul(x, that matrix): a linear layer on a value that is not
+// contiguous, as recurrent layers with a batch have it, is exported as such a product
+bool share_constant_matrix(Rewriter& rw, const Node& n) {
+  const Shape b = rw.type(n.inputs[1]).shape;
+  if (!plain_floats(rw, n) || !is_float_constant(rw, n.inputs[1]) || b.size() != 3 || b[0] < 2) return false;
+  if (rw.type(n.inputs[0]).rank() != 3 || rw.type(n.inputs[0]).shape[0] != b[0]) return false;
+  Tensor matrices = to_tensor(rw.value(n.inputs[1]));
+  const std::span<const float> all = matrices.as<float>();
+  const auto size = static_cast<size_t>(b[1] * b[2]);
+  if (!std::equal(all.begin() + static_cast<std::ptrdiff_t>(size), all.end(), all.begin())) return false;
+  rw.set_input(n, 1, float_constant(rw, {b[1], b[2]}, all.first(size), rw.value(n.inputs[1]).name));
+  return true;
+}
+
 // matmul(x[B,M,K], constant[B,K,N])  ->  matmuls with one constant matrix each, side by side, which become linear
 // layers. 6 matrices of 64 x 6 with 108 rows each: 319 -> 32 kcycles on U55-128.
 bool split_constant_matmul(Rewriter& rw, const Node& n) {
@@ -122,6 +136,7 @@ const Rule kPrepareRules[] = {
     {"divide-by-multiplying", {Op::Div}, divide_by_multiplying},
     {"matmul-to-linear", {Op::MatMul}, matmul_to_linear},
     {"left-matmul-to-linear", {Op::MatMul}, left_matmul_to_linear},
+    {"share-constant-matrix", {Op::MatMul}, share_constant_matrix},
     {"split-constant-matmul", {Op::MatMul}, split_constant_matmul},
     {"mask-to-booleans", {Op::Attention}, mask_to_booleans},
 };
