@@ -50,3 +50,23 @@ def test_the_operator_is_whole(name, target, tmp_path):
     verdict = judge.judge(tmp_path, target)
     assert judge.correct(verdict), verdict.line()
     assert judge.whole(verdict), verdict.reasons
+
+
+JUMPS = {
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "trunc": torch.trunc,
+    "round": torch.round,
+    "frac": torch.frac,
+    "sign": torch.sign,
+    "threshold": lambda x: functional.threshold(x, 0.1, -0.5),
+    "hardshrink": lambda x: functional.hardshrink(x, 0.6),
+}
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_16_bits_jump_where_the_function_does(target, tmp_path):
+    judge.write_case(Fn(lambda x: tuple(jump(x) for jump in JUMPS.values())), [(2 * numbers(1, 4, 50),)], [], tmp_path)
+    verdict = judge.judge(tmp_path, target, ["--precision", "int16"])
+    assert judge.whole(verdict), verdict.reasons
+    assert verdict.sqnr > 70, dict(zip(JUMPS, verdict.outputs))
