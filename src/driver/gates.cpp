@@ -63,6 +63,14 @@ Result<void> check_gate_options(const CompileOptions& options) {
   return {};
 }
 
+std::optional<double> worst_sqnr(const Summary& summary) {
+  std::optional<double> worst;
+  if (!summary.accuracy) return worst;
+  for (const OutputAccuracy& output : summary.accuracy->outputs)
+    if (!output.equal) worst = std::min(worst.value_or(output.sqnr_db), output.sqnr_db);
+  return worst;
+}
+
 std::vector<std::string> broken_gates(const Summary& summary, const CompileOptions& options) {
   const Gates& gates = options.gates;
   const Totals totals = totals_of(summary);
