@@ -388,6 +388,8 @@ class Compile {
       check.bundle = bundle();
       TRY_ASSIGN(FileVerdict verdict, check_file(check));
       summary.accuracy = std::move(verdict.accuracy);
+      if (pipeline_.quantized && pipeline_.quantized->left_out)
+        summary.accuracy->left_out = {pipeline_.quantized->left_out->seen_db, pipeline_.quantized->left_out->unseen_db};
       if (!verdict.fault && !options_.report.empty() && pipeline_.reference) TRY(measure_layers(*summary.accuracy));
       if (!verdict.fault) return faults;
       verdict.fault->region = numbers[verdict.fault->region];

@@ -91,6 +91,13 @@ struct ValueReport {
   double clipped = 0;  // share of the samples' elements outside the type's range
 };
 
+// The SQNR of the last sample, with ranges that it had a part in and with ranges of the other samples alone: of the
+// output that loses most.
+struct LeftOut {
+  double seen_db = 0;
+  double unseen_db = 0;
+};
+
 struct QuantizeReport {
   size_t samples = 0;
   bool uncalibrated = false;  // random samples
@@ -98,6 +105,7 @@ struct QuantizeReport {
   std::vector<ValueReport> values;  // in execution order
   size_t equalized = 0;             // pairs of layers
   size_t bias_corrected = 0;        // layers
+  std::optional<LeftOut> left_out;  // of few samples that are not random
   std::optional<double> wanted_sqnr;
   std::optional<double> sqnr_db;   // with --min-sqnr: forecast of the worst output
   std::optional<Ranking> ranking;  // with --min-sqnr, unless nothing had to be raised
