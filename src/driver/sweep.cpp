@@ -80,13 +80,7 @@ std::string kib(int64_t bytes) { return fmt::format("{:.1f}", static_cast<double
 
 }  // namespace
 
-std::optional<double> SweepRow::sqnr_db() const {
-  if (!summary || !summary->accuracy) return std::nullopt;
-  std::optional<double> worst;
-  for (const OutputAccuracy& output : summary->accuracy->outputs)
-    if (!output.equal) worst = std::min(worst.value_or(output.sqnr_db), output.sqnr_db);
-  return worst;
-}
+std::optional<double> SweepRow::sqnr_db() const { return summary ? worst_sqnr(*summary) : std::nullopt; }
 
 Result<std::vector<SweepRow>> sweep(const SweepOptions& options) {
   TRY(check_gate_options(options.compile));

@@ -72,7 +72,8 @@ class FileChecker {
       TRY(run_test(*pipeline.test, summary));
     }
     for (const OutputNoise& output : outputs_) summary.outputs.push_back(output.summary());
-    if (groups_) summary.parts = parts_of(groups_->worst_first());
+    // Channels are judged where the file saw all that their type was chosen for: fewer inputs may not move them.
+    if (groups_) summary.parts = parts_of(groups_->worst_first(), measured && count == samples.inputs.size());
     return FileVerdict{std::move(summary), {}};
   }
 
@@ -274,15 +275,17 @@ class FileChecker {
     return {};
   }
 
-  // Outputs of one part say it all themselves, unless that part is flat.
-  std::vector<PartAccuracy> parts_of(const std::vector<GroupAccuracy>& groups) const {
+  // Outputs of one part say it all themselves, unless something in that part is flat.
+  std::vector<PartAccuracy> parts_of(std::vector<GroupAccuracy> groups, bool judges_channels) const {
     std::vector<PartAccuracy> parts;
-    for (const GroupAccuracy& group : groups) {
+    for (GroupAccuracy& group : groups) {
+      if (!judges_channels) group.flat_channels.clear();
       size_t beside =
           std::count_if(groups.begin(), groups.end(), [&](const auto& g) { return g.output == group.output; });
       if (check_.pipeline->reference->output_port(group.output).role != Port::Role::User) continue;
-      if (beside > 1 || group.flat)
-        parts.push_back({group.output, group.name, group.source, group.sqnr_db, group.flat});
+      if (beside > 1 || group.flat || !group.flat_channels.empty())
+        parts.push_back({group.output, group.name, group.source, group.sqnr_db, group.flat,
+                         std::move(group.flat_channels), group.worst_channel});
     }
     return parts;
   }

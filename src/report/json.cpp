@@ -159,11 +159,20 @@ Json accuracy_json(const AccuracySummary& accuracy) {
   set(json, "max_error", max_error);
   set(json, "equal", equal);
   json["layers_compared"] = accuracy.layers;
+  if (accuracy.left_out)
+    json["left_out"] = {{"seen_db", accuracy.left_out->first}, {"unseen_db", accuracy.left_out->second}};
+  else
+    set_unknown(json, "left_out", "needs 2 to 15 samples, not random, of a float model without state");
   json["parts"] = Json::array();
   for (const PartAccuracy& part : accuracy.parts) {
     Json& one = json["parts"].emplace_back(Json{{"output", part.output}, {"name", part.name}, {"source", part.source}});
     set(one, "sqnr_db", Figure(part.sqnr_db, "it equals the float model's"));
     one["flat"] = part.flat;
+    one["flat_channels"] = part.flat_channels;
+    if (part.worst_channel) {
+      one["worst_channel"] = part.worst_channel->first;
+      set(one, "worst_channel_db", Figure(part.worst_channel->second, "it equals the float model's"));
+    }
   }
   if (accuracy.by_layer.empty()) {
     set_unknown(json, "layers", "needs --report, and a float model with samples");

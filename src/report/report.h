@@ -83,7 +83,9 @@ struct PartAccuracy {
   std::string name;    // of the model's value
   std::string source;  // "net.py:31"
   double sqnr_db = 0;
-  bool flat = false;  // it varies in the float model and not in the file
+  bool flat = false;                                            // it varies in the float model and not in the file
+  std::vector<size_t> flat_channels = {};                       // the same of channels
+  std::optional<std::pair<size_t, double>> worst_channel = {};  // and its SQNR in dB, where there are several
 };
 
 // One layer against the float model's value, when types have been chosen and everything is rounded to them.
@@ -99,10 +101,12 @@ struct AccuracySummary {
   size_t given = 0;
   bool test = false;  // held out; otherwise those that ranges were measured on
   std::optional<bool> bit_exact;
-  size_t layers = 0;                    // compared with what their types promise
-  std::vector<OutputAccuracy> outputs;  // empty: not compared
-  std::vector<PartAccuracy> parts;      // of outputs that are joined from several, the worst first
-  std::vector<LayerNoise> by_layer;     // worst first; empty: not measured
+  size_t layers = 0;                                  // compared with what their types promise
+  std::vector<OutputAccuracy> outputs;                // empty: not compared
+  std::vector<PartAccuracy> parts;                    // of outputs that are joined from several, the worst first
+  std::vector<LayerNoise> by_layer;                   // worst first; empty: not measured
+  std::optional<std::pair<double, double>> left_out;  // dB of the last sample by its types: with ranges that it had a
+                                                      // part in, and without
   std::optional<LabelAccuracy> labels;
 };
 
