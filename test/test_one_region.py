@@ -19,6 +19,8 @@ def numbers(*shape, seed=0):
 
 
 X, Y, C = numbers(1, 6, 8), numbers(1, 6, 8, seed=1), numbers(6, seed=2)
+WHOLE, PLACES, ROW = torch.arange(-24, 24).reshape(6, 8), torch.tensor([3, -1, 0, 5]), torch.tensor([[1, 0, 7, 2]] * 6)
+TABLE = numbers(20, 8, seed=5)
 IMAGE, KERNEL, GROUPED = numbers(1, 4, 6, 6), numbers(4, 4, 3, 3, seed=3), numbers(4, 2, 3, 3, seed=4)
 VOLUME, PLANES = numbers(2, 4, 3, 5, 4), numbers(4, 2, 3, 2, 3, seed=5)
 CASES = {
@@ -38,6 +40,18 @@ CASES = {
     "conv_transpose_3d_gaps": (lambda x: functional.conv_transpose3d(x, PLANES[:, :, :2], C[:2], stride=(3, 1, 2), dilation=(1, 2, 1)), (VOLUME,)),
     "conv_transpose_3d_dilated": (lambda x: functional.conv_transpose3d(x, PLANES, padding=(3, 0, 1), dilation=(2, 1, 1)), (VOLUME,)),
     "prelu": (lambda x, w: functional.prelu(x, w), (X, C)),
+    "between_steps": (lambda x: ((x >= torch.arange(8) / 4 - 1) & (x < torch.arange(8) / 4 - 0.5)).float() + 0.1 * x, ((4 * X).round() / 4 + 0.125,)),
+    "moved_mask": (lambda m, x: torch.where((m[:, :, None].expand(1, 6, 8) & (x > 0)).any(2, keepdim=True), x, -x), (X[..., 0] > 0, X)),
+    "bits_of_8": (lambda a, b: ~(a & b) ^ (a | 5), (WHOLE.to(torch.int8), WHOLE.flip(0).to(torch.int8) * 3)),
+    "bits_of_32": (lambda a, b: (a | b) & ~a, (WHOLE.to(torch.int32) * 12345678, WHOLE.flip(0).to(torch.int32) * 7654321)),
+    "clamped_integers": (lambda a: a.clamp(-5, 9), (WHOLE.to(torch.int32),)),
+    "rows_by_index": (lambda x, i: x[:, i], (X, PLACES)),
+    "columns_by_index": (lambda x, i: torch.index_select(x, 2, i), (X, PLACES.abs())),
+    "elements_by_index": (lambda x, i: torch.gather(x[0], 1, i), (X, ROW)),
+    "embedding_of_16_bits": (lambda i: functional.embedding(i, TABLE), (PLACES.abs(),), ["--precision", "int16"]),
+    "matmul_of_16_bits": (lambda x, y: torch.relu(x @ y.transpose(1, 2)), (X, Y), ["--precision", "int16"]),
+    "matrix_of_16_bits": (lambda x: torch.einsum("bij,jk->bik", x, TABLE[:8]), (X,), ["--precision", "int16"]),
+    "attention_of_16_bits": (lambda x, y: functional.scaled_dot_product_attention(x, y, x, is_causal=True), (X, Y), ["--precision", "int16"]),
     "strided": (lambda x, y: torch.slice_scatter(x, y[..., :4], 2, 0, 8, 2), (X, Y)),
 }
 
@@ -45,10 +59,11 @@ CASES = {
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_operator_is_whole(name, target, tmp_path):
-    formula, inputs = CASES[name]
+    formula, inputs, *flags = CASES[name]
     judge.write_case(Fn(formula), [inputs], [], tmp_path)
-    verdict = judge.judge(tmp_path, target)
+    verdict = judge.judge(tmp_path, target, *flags)
     assert judge.correct(verdict), verdict.line()
+    assert not flags or verdict.sqnr > 45, verdict.line()  # 16 bits are worth it
     assert judge.whole(verdict), verdict.reasons
 
 

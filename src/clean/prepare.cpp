@@ -50,11 +50,19 @@ bool divide_by_multiplying(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// The matrix that operand i of a matmul is, and the other one at least: leading ones say nothing. Empty: it is none.
+Shape matrix_shape(const Rewriter& rw, const Node& n, size_t i) {
+  Shape shape = rw.type(n.inputs[i]).shape;
+  if (rw.type(n.inputs[1 - i]).rank() < std::max<int>(2, static_cast<int>(shape.size()))) return {};
+  while (shape.size() > 2 && shape[0] == 1) shape.erase(shape.begin());
+  return shape.size() == 2 ? shape : Shape{};
+}
+
 // matmul(x, constant matrix)  ->  linear(x, transposed constant): weights get a scale per output channel
 bool matmul_to_linear(Rewriter& rw, const Node& n) {
   if (!plain_floats(rw, n) || !is_float_constant(rw, n.inputs[1]) || rw.value(n.inputs[0]).constant) return false;
-  const Shape& shape = rw.type(n.inputs[1]).shape;
-  if (shape.size() != 2) return false;
+  const Shape shape = matrix_shape(rw, n, 1);
+  if (shape.empty()) return false;
   Tensor matrix = to_tensor(rw.value(n.inputs[1]));
   std::span<const float> from = matrix.as<float>();
   std::vector<float> turned(from.size());
@@ -71,13 +79,15 @@ bool matmul_to_linear(Rewriter& rw, const Node& n) {
 // layer with weights. 40 x 201 on 98 columns: 3,165 -> 25 kcycles on U55-128, 28 -> 22 on U85-256.
 bool left_matmul_to_linear(Rewriter& rw, const Node& n) {
   if (!plain_floats(rw, n) || !is_float_constant(rw, n.inputs[0]) || rw.value(n.inputs[1]).constant) return false;
-  const int rank = rw.type(n.inputs[1]).rank();
-  if (rw.type(n.inputs[0]).rank() != 2 || rank < 2) return false;
-  Ints swap(static_cast<size_t>(rank));
+  const Shape shape = matrix_shape(rw, n, 0);
+  if (shape.empty()) return false;
+  Tensor matrix = to_tensor(rw.value(n.inputs[0]));
+  ValueId weight = float_constant(rw, shape, matrix.as<float>(), rw.value(n.inputs[0]).name);
+  Ints swap(static_cast<size_t>(rw.type(n.inputs[1]).rank()));
   std::iota(swap.begin(), swap.end(), 0);
   std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
   ValueId columns = rw.make(Op::Transpose, {n.inputs[1]}, {{Key::Perm, swap}});
-  ValueId product = rw.make(Op::Linear, {columns, n.inputs[0], kNone}, n.attrs);
+  ValueId product = rw.make(Op::Linear, {columns, weight, kNone}, n.attrs);
   rw.replace(n, rw.make(Op::Transpose, {product}, {{Key::Perm, swap}}));
   return true;
 }

@@ -203,9 +203,15 @@ bool narrow_argmax(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// argmin(x)  ->  argmax(-x); the codes -1 - q are exact
+// argmin(x)  ->  argmax(-x); the codes -1 - q are exact, and so is -q of 16 bits
 bool argmin_to_argmax(Rewriter& rw, const Node& n) {
   Type type = rw.type(n.inputs[0]);
+  if (is_codes(type) && type.dtype == DType::I16 && type.zero_point() == 0 && facts_of(rw).any_argmax) {
+    ValueId zero = scalar(rw, DType::I16, type.rank(), 0, type.scale());
+    ValueId negative = rw.make(Op::Sub, {zero, n.inputs[0]}, {}, type);
+    rw.replace(n, rw.make(Op::ArgMax, {negative}, n.attrs, rw.type(n.outputs[0])));
+    return true;
+  }
   if (!is_codes(type) || type.dtype != DType::I8) return false;
   type.quant = Quant{{type.scale()}, {-1 - type.zero_point()}, -1, -128, 127};
   rw.replace(n, rw.make(Op::ArgMax, {unary(rw, "neg", n.inputs[0], type)}, n.attrs, rw.type(n.outputs[0])));

@@ -86,11 +86,13 @@ ValueId add_mask(Rewriter& rw, ValueId scores, std::span<const double> mask, Sha
   return rw.make(hides_only ? Op::Minimum : Op::Add, {scores, constant}, {}, type);
 }
 
-// attention(q, k, v)  ->  weighted_mean(q . k^T * scale + mask, v)
+// attention(q, k, v)  ->  weighted_mean(q . k^T * scale + mask, v); of 16 bits, softmax(the same) . v
 bool expand_attention(Rewriter& rw, const Node& n) {
+  bool narrow = true;
   for (size_t i = 0; i < 3; ++i) {
     const Type& type = rw.type(n.inputs[i]);
-    if (!type.quantized() || type.quant->per_channel() || type.dtype != DType::I8) return false;
+    if (!is_codes(type) || (type.dtype != DType::I8 && type.dtype != DType::I16)) return false;
+    narrow = narrow && type.dtype == DType::I8;
   }
   const Type out = rw.type(n.outputs[0]);
   if (!out.quantized() || is_float(out.dtype)) return false;
@@ -121,7 +123,13 @@ bool expand_attention(Rewriter& rw, const Node& n) {
   Type scores_type = i16_type(scores_shape, most / 32767);
   ValueId scores = rw.make(Op::MatMul, {q, transpose(rw, k, swap)}, {{Key::Scale, scale}}, scores_type);
   if (hidden) scores = add_mask(rw, scores, *hidden, hidden_shape, -most);
-  rw.replace(n, weighted_mean(rw, scores, v, out, {}));
+  if (narrow) {
+    rw.replace(n, weighted_mean(rw, scores, v, out, {}));
+    return true;
+  }
+  ValueId weights = rw.make(Op::Softmax, {scores}, {{Key::Axis, int64_t{scores_type.rank() - 1}}},
+                            i16_type(scores_shape, 1.0 / 32767));
+  rw.replace(n, rw.make(Op::MatMul, {weights, v}, {}, out));
   return true;
 }
 
