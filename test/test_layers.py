@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -219,11 +220,26 @@ def test_a_stripped_file_says_that_it_names_no_layers(tmp_path):
     assert done.returncode == 1 and "--strip" in done.stderr
 
 
+def place_of_map(pte):
+    """A vector of bytes: the version, the size of the columns in two bytes, and the columns deflated."""
+    for at in range(0, len(pte) - 8, 4):
+        size = int.from_bytes(pte[at : at + 4], "little")
+        if pte[at + 4] != 2 or not 20 < size < 10000:
+            continue
+        try:
+            columns = zlib.decompress(pte[at + 7 : at + 4 + size], -15)
+        except zlib.error:
+            continue
+        if len(columns) == (pte[at + 5] & 127) + 128 * pte[at + 6]:
+            return at + 4
+    raise AssertionError("no map")
+
+
 def test_a_damaged_map_is_refused(tmp_path):
     compile_and_run(MODELS / "layernorm_int8.pt2", np.load(MODELS / "layernorm.npz")["test"][0], tmp_path, TARGETS[0])
     good = (tmp_path / "m.pte").read_bytes()
-    assert good.count(b"\x05rsqrt") == 1, "a text of the map, after its length"
-    (tmp_path / "bad.pte").write_bytes(good.replace(b"\x05rsqrt", b"\x7frsqrt"))
+    at = place_of_map(good)
+    (tmp_path / "bad.pte").write_bytes(good[: at + 1] + bytes([good[at + 1] ^ 1]) + good[at + 2 :])  # its size
     for flag in ("--layers", "--trace"):
         done = tool("swoop", "run", tmp_path / "bad.pte", "-i", tmp_path / "in.npz", flag)
         assert done.returncode == 1 and "map of layers" in done.stderr
@@ -235,4 +251,4 @@ def test_the_map_is_small(tmp_path):
         for flag in ("--strip", "--no-verify"):
             succeed("compile", MODELS / f"{name}_int8.pt2", "-o", tmp_path / f"{name}{flag}.pte", "--no-verify", "-q", flag)
         stripped, whole = ((tmp_path / f"{name}{flag}.pte").stat().st_size for flag in ("--strip", "--no-verify"))
-        assert 0 < whole - stripped < 4000
+        assert 0 < whole - stripped < 1500

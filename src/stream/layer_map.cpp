@@ -3,17 +3,21 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "stream/stream.h"
+#include "support/deflate.h"
 
 namespace swoop {
 namespace {
 
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersion = 2;
 // Bounds on what a damaged file can make us allocate.
 constexpr uint64_t kMaxRank = 16;
 constexpr uint64_t kMaxText = 512;
 constexpr uint64_t kMaxLayers = 1 << 16;
+constexpr uint64_t kMaxMoves = 1 << 20;  // of all layers
+constexpr uint64_t kMaxInflated = uint64_t{1} << 26;
 constexpr int64_t kMaxElements = int64_t{1} << 31;
 
 // Numbers in groups of 7 bits, the lowest first; the high bit says that more follow. Signed ones are zigzag.
@@ -24,9 +28,9 @@ class Writer {
     out_ += static_cast<char>(value);
   }
   void integer(int64_t value) { number((static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63)); }
-  void real(double value) {
-    const auto bits = std::bit_cast<uint64_t>(value);
-    for (int i = 0; i < 8; ++i) out_ += static_cast<char>(bits >> (8 * i));
+  template <typename Bits>
+  void bits(Bits value) {
+    for (size_t i = 0; i < sizeof(Bits); ++i) out_ += static_cast<char>(value >> (8 * i));
   }
   void text(std::string_view value) {
     value = value.substr(0, kMaxText);
@@ -37,6 +41,7 @@ class Writer {
     number(values.size());
     for (int64_t value : values) integer(value);
   }
+  void raw(std::string_view bytes) { out_ += bytes; }
   std::string take() { return std::move(out_); }
 
  private:
@@ -63,11 +68,12 @@ class Reader {
     const uint64_t value = number();
     return static_cast<int64_t>((value >> 1) ^ (~(value & 1) + 1));
   }
-  double real() {
-    uint64_t bits = 0;
-    const std::string_view bytes = take(8);
-    for (size_t i = 0; i < bytes.size(); ++i) bits |= uint64_t{static_cast<uint8_t>(bytes[i])} << (8 * i);
-    return std::bit_cast<double>(bits);
+  template <typename Bits>
+  Bits bits() {
+    Bits value = 0;
+    const std::string_view bytes = take(sizeof(Bits));
+    for (size_t i = 0; i < bytes.size(); ++i) value |= Bits{static_cast<uint8_t>(bytes[i])} << (8 * i);
+    return value;
   }
   std::string_view text() {
     const uint64_t size = number();
@@ -90,6 +96,7 @@ class Reader {
   void require(bool condition) { good_ = good_ && condition; }
   bool good() const { return good_; }
   bool complete() const { return good_ && left_.empty(); }
+  std::string_view rest() const { return left_; }
 
  private:
   std::string_view take(uint64_t size) {
@@ -104,25 +111,81 @@ class Reader {
   bool good_ = true;
 };
 
-constexpr uint64_t kQuantized = 1, kInside = 2;  // flags of a layer
-
 constexpr std::string MappedLayer::*kTexts[] = {&MappedLayer::name, &MappedLayer::op, &MappedLayer::source,
                                                 &MappedLayer::dtype, &MappedLayer::value};
 
-void write_layer(Writer& out, const MappedLayer& layer, const std::map<std::string_view, uint64_t>& texts) {
-  for (auto member : kTexts) out.number(texts.at(layer.*member));
-  out.number((layer.quant ? kQuantized : 0) | (layer.inside ? kInside : 0));
-  out.list(layer.shape);
-  if (layer.quant) {
-    out.real(layer.quant->first);
-    out.integer(layer.quant->second);
-  }
-  if (layer.inside) out.number(*layer.inside);
+// How a scale and a zero point are written.
+constexpr uint64_t kNoQuant = 0, kFloatScale = 1, kDoubleScale = 2;
+
+void write_quant(Writer& out, const MappedLayer& layer) {
+  if (!layer.quant) return out.number(kNoQuant);
+  const auto [scale, zero_point] = *layer.quant;
+  const auto single = static_cast<float>(scale);
+  out.number(single == scale ? kFloatScale : kDoubleScale);
+  if (single == scale)
+    out.bits(std::bit_cast<uint32_t>(single));
+  else
+    out.bits(std::bit_cast<uint64_t>(scale));
+  out.integer(zero_point);
+}
+
+void write_moves(Writer& out, const MappedLayer& layer) {
   out.number(layer.moves.size());
   for (const MappedLayer::Move& move : layer.moves) {
     out.number(move.transpose);
     out.list(move.to);
   }
+}
+
+// Things that repeat: each is written once, in the order of first use.
+class Table {
+ public:
+  int64_t number_of(std::string entry) {
+    auto [known, fresh] = numbers_.try_emplace(std::move(entry), static_cast<int64_t>(numbers_.size()));
+    if (fresh) bytes_ += known->first;
+    return known->second;
+  }
+  void write(Writer& out) const {
+    out.number(numbers_.size());
+    out.raw(bytes_);
+  }
+
+ private:
+  std::map<std::string, int64_t> numbers_;
+  std::string bytes_;
+};
+
+template <typename Write>
+std::string bytes_by(Write write) {
+  Writer out;
+  write(out);
+  return out.take();
+}
+
+// As steps from one number to the next: most of them are the same, which deflate likes.
+void write_column(Writer& out, const std::vector<int64_t>& column) {
+  int64_t last = 0;
+  for (int64_t number : column) out.integer(number - std::exchange(last, number));
+}
+
+// One number per layer, each of an entry in a table of `entries`.
+std::vector<size_t> read_column(Reader& in, uint64_t layers, size_t entries) {
+  std::vector<size_t> column;
+  int64_t number = 0;
+  for (uint64_t i = 0; i < layers && in.good(); ++i) {
+    const int64_t step = in.integer();
+    in.require(step >= -number && step < static_cast<int64_t>(entries) - number);
+    if (in.good()) column.push_back(static_cast<size_t>(number += step));
+  }
+  return column;
+}
+
+template <typename Read>
+auto read_table(Reader& in, Read read) {
+  std::vector<decltype(read())> entries;
+  const uint64_t count = in.count();
+  for (uint64_t i = 0; i < count && in.good(); ++i) entries.push_back(read());
+  return entries;
 }
 
 // 0: a dimension is not positive, or there are too many elements.
@@ -143,90 +206,141 @@ bool is_permutation_of_axes(const std::vector<int64_t>& perm) {
   return true;
 }
 
-MappedLayer read_layer(Reader& in, const std::vector<std::string_view>& texts, uint64_t layers) {
-  MappedLayer layer;
-  for (auto member : kTexts) {
-    const uint64_t index = in.number();
-    in.require(index < texts.size());
-    if (in.good()) layer.*member = texts[index];
-  }
-  const uint64_t flags = in.number();
-  in.require(flags <= (kQuantized | kInside));
-  layer.shape = in.list();
-  in.require(elements(layer.shape) > 0);
-  if (flags & kQuantized) {
-    const double scale = in.real();
-    in.require(std::isfinite(scale));
-    layer.quant.emplace(scale, in.integer());
-  }
-  if (flags & kInside) {
-    layer.inside = static_cast<uint32_t>(in.number());
-    in.require(*layer.inside < layers);
-  }
-  const uint64_t moves = in.count();
-  for (uint64_t i = 0; i < moves && in.good(); ++i) {
+std::optional<std::pair<double, int64_t>> read_quant(Reader& in) {
+  const uint64_t kind = in.number();
+  in.require(kind <= kDoubleScale);
+  if (kind == kNoQuant) return {};
+  const double scale =
+      kind == kFloatScale ? std::bit_cast<float>(in.bits<uint32_t>()) : std::bit_cast<double>(in.bits<uint64_t>());
+  in.require(std::isfinite(scale));
+  return std::pair(scale, in.integer());
+}
+
+std::vector<MappedLayer::Move> read_moves(Reader& in) {
+  std::vector<MappedLayer::Move> moves;
+  const uint64_t count = in.count();
+  for (uint64_t i = 0; i < count && in.good(); ++i) {
     const bool transpose = in.number() != 0;
-    layer.moves.push_back({transpose, in.list()});
-    const std::vector<int64_t>& to = layer.moves.back().to;
-    in.require(transpose ? is_permutation_of_axes(to) : elements(to) == elements(layer.shape));
+    moves.push_back({transpose, in.list()});
+    in.require(!transpose || is_permutation_of_axes(moves.back().to));
   }
-  return layer;
+  return moves;
+}
+
+std::string pack_columns(const LayerMap& map) {
+  Table texts, shapes, quants, moves;
+  std::vector<int64_t> text_columns[std::size(kTexts)], shape_column, quant_column, move_column;
+  for (const MappedLayer& layer : map.layers) {
+    for (size_t t = 0; t < std::size(kTexts); ++t)
+      text_columns[t].push_back(texts.number_of(bytes_by([&](Writer& out) { out.text(layer.*kTexts[t]); })));
+    shape_column.push_back(shapes.number_of(bytes_by([&](Writer& out) { out.list(layer.shape); })));
+    quant_column.push_back(quants.number_of(bytes_by([&](Writer& out) { write_quant(out, layer); })));
+    move_column.push_back(moves.number_of(bytes_by([&](Writer& out) { write_moves(out, layer); })));
+  }
+  Writer out;
+  for (const Table* table : {&texts, &shapes, &quants, &moves}) table->write(out);
+  out.number(map.layers.size());
+  for (const std::vector<int64_t>& column : text_columns) write_column(out, column);
+  for (const std::vector<int64_t>* column : {&shape_column, &quant_column, &move_column}) write_column(out, *column);
+  for (size_t i = 0; i < map.layers.size(); ++i) {  // 0: in no other layer; none is in itself
+    const std::optional<uint32_t>& inside = map.layers[i].inside;
+    out.integer(inside ? int64_t{*inside} - static_cast<int64_t>(i) : 0);
+  }
+  out.number(map.operations.size());
+  uint32_t position = 0;
+  for (const StreamOperation& operation : map.operations)
+    out.number(operation.position - std::exchange(position, operation.position));
+  int64_t layer = 0;
+  for (const StreamOperation& operation : map.operations)
+    out.integer(2 * (int64_t{operation.layer} - std::exchange(layer, operation.layer)) + operation.result);
+  return out.take();
+}
+
+void read_layers(Reader& in, LayerMap& map) {
+  const auto texts = read_table(in, [&] { return in.text(); });
+  const auto shapes = read_table(in, [&] { return in.list(); });
+  const auto quants = read_table(in, [&] { return read_quant(in); });
+  const auto moves = read_table(in, [&] { return read_moves(in); });
+  for (const std::vector<int64_t>& shape : shapes) in.require(elements(shape) > 0);
+  const uint64_t count = in.count();
+  in.require(count <= kMaxLayers);
+  if (!in.good()) return;
+  map.layers.resize(count);
+  for (auto member : kTexts) {
+    const std::vector<size_t> column = read_column(in, count, texts.size());
+    for (size_t i = 0; i < column.size(); ++i) map.layers[i].*member = texts[column[i]];
+  }
+  const std::vector<size_t> shape_column = read_column(in, count, shapes.size());
+  const std::vector<size_t> quant_column = read_column(in, count, quants.size());
+  const std::vector<size_t> move_column = read_column(in, count, moves.size());
+  uint64_t move_count = 0;
+  for (size_t i = 0; i < count && in.good(); ++i) {
+    MappedLayer& layer = map.layers[i];
+    layer.shape = shapes[shape_column[i]];
+    layer.quant = quants[quant_column[i]];
+    move_count += moves[move_column[i]].size();
+    in.require(move_count <= kMaxMoves);
+    if (!in.good()) return;
+    layer.moves = moves[move_column[i]];
+    for (const MappedLayer::Move& move : layer.moves)
+      in.require(move.transpose || elements(move.to) == elements(layer.shape));
+    const int64_t distance = in.integer();
+    const auto at = static_cast<int64_t>(i);
+    in.require(distance >= -at && distance < static_cast<int64_t>(count) - at);
+    if (in.good() && distance != 0) layer.inside = static_cast<uint32_t>(at + distance);
+  }
+}
+
+void read_operations(Reader& in, LayerMap& map) {
+  const uint64_t count = in.count();
+  uint64_t position = 0;
+  for (uint64_t i = 0; i < count && in.good(); ++i) {
+    const uint64_t distance = in.number();
+    in.require(distance <= UINT32_MAX && (i == 0 || distance > 0));
+    if (in.good()) position += distance;
+    in.require(position <= UINT32_MAX);
+    map.operations.push_back({static_cast<uint32_t>(position), 0, false});
+  }
+  int64_t layer = 0;
+  for (StreamOperation& operation : map.operations) {
+    const int64_t step = in.integer();
+    constexpr int64_t kFar = 2 * static_cast<int64_t>(kMaxLayers);
+    in.require(step >= -kFar && step <= kFar);
+    if (!in.good()) return;
+    layer += step >> 1;
+    in.require(layer >= 0 && static_cast<uint64_t>(layer) < map.layers.size());
+    operation.layer = static_cast<uint32_t>(layer);
+    operation.result = (step & 1) != 0;
+  }
 }
 
 }  // namespace
 
 std::string pack_layers(const LayerMap& map) {
-  if (map.layers.size() > kMaxLayers) return {};
-  std::map<std::string_view, uint64_t> texts;
-  for (const MappedLayer& layer : map.layers)
-    for (auto member : kTexts) texts[layer.*member];
+  uint64_t moves = 0;
+  for (const MappedLayer& layer : map.layers) moves += layer.moves.size();
+  if (map.layers.size() > kMaxLayers || moves > kMaxMoves) return {};
+  const std::string columns = pack_columns(map);
   Writer out;
   out.number(kVersion);
-  out.number(texts.size());
-  uint64_t next = 0;
-  for (auto& [text, index] : texts) {
-    index = next++;
-    out.text(text);
-  }
-  out.number(map.layers.size());
-  for (const MappedLayer& layer : map.layers) write_layer(out, layer, texts);
-  out.number(map.operations.size());
-  uint32_t position = 0;
-  int64_t layer = 0;
-  for (const StreamOperation& operation : map.operations) {
-    out.number(operation.position - position);
-    out.integer(2 * (int64_t{operation.layer} - layer) + operation.result);
-    position = operation.position;
-    layer = operation.layer;
-  }
+  out.number(columns.size());
+  out.raw(text_of(deflated(bytes_of(columns))));
   return out.take();
 }
 
 Result<LayerMap> unpack_layers(std::string_view bytes) {
-  Reader in(bytes);
-  if (in.number() != kVersion) return error("The map of layers is of another version than {}.", kVersion);
-  std::vector<std::string_view> texts;
-  const uint64_t text_count = in.count();
-  for (uint64_t i = 0; i < text_count && in.good(); ++i) texts.push_back(in.text());
+  Reader head(bytes);
+  if (head.number() != kVersion) return error("The map of layers is of another version than {}.", kVersion);
+  const Error damaged = error("The map of layers in the file is damaged.");
+  const uint64_t size = head.number();
+  if (!head.good() || size > kMaxInflated || size / kMaxDeflateRatio > head.rest().size()) return damaged;
+  Buffer columns(size);
+  if (!inflate_into(bytes_of(head.rest()), columns)) return damaged;
+  Reader in(text_of(columns));
   LayerMap map;
-  const uint64_t layer_count = in.count();
-  in.require(layer_count <= kMaxLayers);
-  for (uint64_t i = 0; i < layer_count && in.good(); ++i) map.layers.push_back(read_layer(in, texts, layer_count));
-  const uint64_t operation_count = in.count();
-  uint64_t position = 0;
-  int64_t layer = 0;
-  for (uint64_t i = 0; i < operation_count && in.good(); ++i) {
-    const uint64_t distance = in.number();
-    const int64_t step = in.integer();
-    constexpr int64_t kFar = 2 * static_cast<int64_t>(kMaxLayers);
-    in.require(distance <= UINT32_MAX && (i == 0 || distance > 0) && step >= -kFar && step <= kFar);
-    if (!in.good()) break;
-    position += distance;
-    layer += step >> 1;
-    in.require(position <= UINT32_MAX && layer >= 0 && static_cast<uint64_t>(layer) < layer_count);
-    map.operations.push_back({static_cast<uint32_t>(position), static_cast<uint32_t>(layer), (step & 1) != 0});
-  }
-  if (!in.complete()) return error("The map of layers in the file is damaged.");
+  read_layers(in, map);
+  if (in.good()) read_operations(in, map);
+  if (!in.complete()) return damaged;
   return map;
 }
 

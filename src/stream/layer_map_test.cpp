@@ -46,6 +46,27 @@ TEST(LayerMap, says_a_text_once) {
   EXPECT_LT(pack_layers(map).size() - before, 40u);
 }
 
+// An unrolled loop: the same layers again under other names.
+TEST(LayerMap, takes_a_few_bytes_for_a_layer) {
+  LayerMap map;
+  for (uint32_t i = 0; i < 500; ++i) {
+    MappedLayer layer = some_map().layers[0];
+    layer.name = layer.value = "conv2d_" + std::to_string(i);
+    map.layers.push_back(layer);
+    map.operations.push_back({40 * i, i, true});
+  }
+  EXPECT_LT(pack_layers(map).size(), 3 * map.layers.size());
+  EXPECT_EQ(unpack_layers(pack_layers(map)).value(), map);
+}
+
+// A little file must not make us fill the memory: a table's entry can be long and used by every layer.
+TEST(LayerMap, bounds_what_a_small_file_unfolds_to) {
+  LayerMap map = some_map();
+  map.layers[0].moves.assign(20, map.layers[0].moves[1]);
+  map.layers.resize(60000, map.layers[0]);
+  EXPECT_EQ(pack_layers(map), "");
+}
+
 TEST(LayerMap, refuses_every_truncation_and_what_follows) {
   const std::string whole = packed();
   for (size_t size = 0; size < whole.size(); ++size) EXPECT_FALSE(unpack_layers(whole.substr(0, size))) << size;

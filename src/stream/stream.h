@@ -130,9 +130,10 @@ struct LayerMap {
   bool operator==(const LayerMap&) const = default;
 };
 
-// As it travels in a .pte, as the delegate's compile spec kLayersKey: a table of texts, then numbers of 7 bits a byte.
+// As it travels in a .pte, as the delegate's compile spec kLayersKey: tables of what repeats, a column of numbers per
+// field, deflated.
 constexpr std::string_view kLayersKey = "swoop_layers";
-std::string pack_layers(const LayerMap& map);  // empty when there are more layers than anybody would read
+std::string pack_layers(const LayerMap& map);  // empty when there is more than anybody would read
 // The bytes may come from anywhere. Shapes are positive, moves keep the number of elements, indices are in range.
 Result<LayerMap> unpack_layers(std::string_view bytes);
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "support/check.h"
+#include "support/deflate.h"
 
 namespace swoop {
 
@@ -25,7 +26,6 @@ constexpr size_t kLocator64Size = 20;
 constexpr size_t kMaxComment = 65535;
 constexpr uint16_t kZip64Extra = 1;
 constexpr uint32_t kInZip64 = 0xffffffff;
-constexpr uint64_t kMaxDeflateRatio = 1032;  // zlib's technical notes: no deflate stream expands more
 constexpr size_t kAlignment = 64;
 
 struct Directory {
@@ -91,37 +91,6 @@ bool read_zip64(Bytes extra, ZipEntry& entry) {
     extra = extra.subspan(4 + size);
   }
   return true;
-}
-
-Result<void> inflate_into(Bytes packed, Buffer& out, std::string_view name) {
-  z_stream stream{};
-  CHECK(inflateInit2(&stream, -MAX_WBITS) == Z_OK, "zlib refuses to start");
-  // zlib counts in 32 bits: feed and drain in pieces.
-  constexpr size_t kPiece = size_t{1} << 30;
-  size_t in = 0;
-  size_t made = 0;
-  int status = Z_OK;
-  std::byte overflow{};  // one byte more than stated is noticed here
-  while (status == Z_OK) {
-    size_t give = std::min(kPiece, packed.size() - in);
-    size_t room = made < out.size() ? std::min(kPiece, out.size() - made) : 1;
-    std::byte* to = made < out.size() ? out.data() + made : &overflow;
-    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(packed.data() + in));
-    stream.avail_in = static_cast<uInt>(give);
-    stream.next_out = reinterpret_cast<Bytef*>(to);
-    stream.avail_out = static_cast<uInt>(room);
-    status = inflate(&stream, Z_NO_FLUSH);
-    in += give - stream.avail_in;
-    size_t wrote = room - stream.avail_out;
-    if (to == &overflow && wrote > 0) status = Z_DATA_ERROR;
-    made += wrote;
-    if (status == Z_OK && wrote == 0 && give == stream.avail_in) status = Z_BUF_ERROR;
-  }
-  inflateEnd(&stream);
-  if (status != Z_STREAM_END || made != out.size())
-    return error("The zip entry `{}` is damaged: its compressed data does not give the {} bytes it states.", name,
-                 out.size());
-  return {};
 }
 
 uint32_t crc_of(Bytes bytes) {
@@ -190,7 +159,9 @@ Result<Bytes> ZipArchive::read(const ZipEntry& entry, Buffer& storage) {
                    entry.name, entry.packed_size, entry.size);
     limits_.inflate_budget -= entry.size;
     storage.assign(entry.size, std::byte{});
-    TRY(inflate_into(bytes, storage, entry.name));
+    if (!inflate_into(bytes, storage))
+      return error("The zip entry `{}` is damaged: its compressed data does not give the {} bytes it states.",
+                   entry.name, storage.size());
     bytes = storage;
   }
   if (limits_.check_crc && crc_of(bytes) != entry.crc)
