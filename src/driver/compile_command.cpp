@@ -7,6 +7,7 @@
 #include "driver/compile.h"
 #include "driver/figures.h"
 #include "driver/flags.h"
+#include "driver/tosa_model.h"
 #include "support/file.h"
 
 namespace swoop {
@@ -39,6 +40,21 @@ Result<void> write_beside(const CompileOptions& options, Summary& summary) {
     const std::string path = options.firmware + "/" + name;
     if (name == kFirmwareHeader || !std::filesystem::exists(path))
       TRY(write_file(path, text));  // the rest may be changed
+  }
+  return {};
+}
+
+// A .tosa file has its numbers, shapes and ports: flags about those would have no effect.
+Result<void> check_settled(const CLI::App& command, const std::string& model) {
+  TRY_ASSIGN(const bool is_tosa, is_tosa_file(model));
+  if (!is_tosa) return {};
+  const std::string_view others[] = {"--test", "--io", "--io-layout", "--batch", "--shape"};
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool settled =
+        option->get_group() == kQuantizationGroup || std::ranges::find(others, name) != std::end(others);
+    if (option->count() > 0 && settled && name != "--calibrate")
+      return error("{}: {} is a .tosa file, which is quantized already", name, model);
   }
   return {};
 }
@@ -121,7 +137,7 @@ Command compile_command(CLI::App& app) {
   auto layouts = std::make_shared<std::vector<std::string>>();
   auto no_verify = std::make_shared<bool>(false);
   CompileOptions& o = flags->options;
-  CLI::App* command = app.add_subcommand("compile", "Compile a model exported with torch.export.save");
+  CLI::App* command = app.add_subcommand("compile", "Compile a model exported with torch.export.save, or a .tosa file");
   add_model_flags(*command, *flags);
 
   command->option_defaults()->group("The program");
@@ -189,6 +205,8 @@ Command compile_command(CLI::App& app) {
       "  swoop compile quantized.pt2 --io int8 --no-host --max-sram 512KiB --firmware firmware");
   return {command, [flags, io, layouts, no_verify] {
             if (Result<void> understood = understand(*flags); !understood) return fail(understood.error());
+            if (Result<void> free = check_settled(*flags->command, flags->options.model); !free)
+              return fail(free.error());
             if (Result<void> known = parse_ports(*io, *layouts, flags->options.ports); !known)
               return fail(known.error());
             flags->options.verify = !*no_verify;

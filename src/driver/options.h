@@ -25,7 +25,7 @@ struct Gates {
 };
 
 struct CompileOptions {
-  std::string model;   // .pt2, or the text of a graph (.ir)
+  std::string model;   // .pt2, .tosa, or the text of a graph (.ir)
   OpenSizes sizes;     // --batch, --shape
   std::string output;  // .pte or .tosa; empty: beside the model
   std::string target = "ethos-u55-128";
