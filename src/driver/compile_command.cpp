@@ -7,6 +7,7 @@
 #include "driver/compile.h"
 #include "driver/figures.h"
 #include "driver/flags.h"
+#include "driver/overlay.h"
 #include "driver/tosa_model.h"
 #include "support/file.h"
 
@@ -27,10 +28,18 @@ Result<void> compare_builds(const std::string& path, Summary& summary) {
   return {};
 }
 
-// What is made of a finished program: --report, --header, --firmware.
+Result<void> write_overlay(const CompileOptions& options, const Summary& summary) {
+  if (options.tosa) return write_file(options.overlay, overlay_json(summary, nullptr));
+  TRY_ASSIGN(std::shared_ptr<const MappedFile> pte, MappedFile::open(summary.output));
+  TRY_ASSIGN(const ProgramInfo program, read_pte(pte->bytes()));
+  return write_file(options.overlay, overlay_json(summary, &program));
+}
+
+// What is made of a finished program: --report, --overlay, --header, --firmware.
 Result<void> write_beside(const CompileOptions& options, Summary& summary) {
   if (!options.compare.empty()) TRY(compare_builds(options.compare, summary));
   if (!options.report.empty()) TRY(write_file(options.report, to_html(summary)));
+  if (!options.overlay.empty()) TRY(write_overlay(options, summary));
   if (options.header.empty() && options.firmware.empty()) return {};
   TRY_ASSIGN(std::shared_ptr<const MappedFile> pte, MappedFile::open(summary.output));
   if (!options.header.empty()) TRY(write_file(options.header, to_header(summary, pte->bytes(), options.header)));
@@ -71,7 +80,7 @@ int run_one(const CompileOptions& options, const std::string& quantize_config) {
   if (Result<void> free = check_output(options.output, reads); !free) return fail(free.error());
   const std::string others[] = {quantize_config, options.model,           options.samples, options.test,
                                 options.output,  options.npu.config_path, options.compare};
-  for (const std::string& written : {options.report, options.header})
+  for (const std::string& written : {options.report, options.header, options.overlay})
     if (Result<void> free = check_output(written, others); !free) return fail(free.error());
   Result<CompileResult> result = compile(options);
   if (!result) return fail(result.error());
@@ -98,7 +107,7 @@ int run(ModelFlags& flags) {
     options.target = target;
     if (options.output.empty())
       options.output = std::filesystem::path(options.model).replace_extension(".pte").string();
-    for (std::string* path : {&options.output, &options.report, &options.header, &options.firmware})
+    for (std::string* path : {&options.output, &options.report, &options.overlay, &options.header, &options.firmware})
       *path = with_target(*path, target);
     worst = std::max(worst, run_one(options, flags.quantize_config));
   }
@@ -188,6 +197,12 @@ Command compile_command(CLI::App& app) {
   command->add_flag("--no-verify", *no_verify, "do not run and check the finished file");
   command->add_option("--report", o.report, "write what is known about the build as one .html file")->type_name("FILE");
   command->add_option("--compare", o.compare, "another build's .pte: what changed is in the report and in the JSON")
+      ->type_name("FILE");
+  command
+      ->add_option(
+          "--overlay", o.overlay,
+          "write the cycles of each node as Model Explorer's node data, for the .pte, or for the .tosa file of "
+          "--target tosa and --dump")
       ->type_name("FILE");
   command->add_flag("--json", o.json, "print the summary as JSON");
   command->add_flag("-q,--quiet", o.quiet, "print no summary");

@@ -42,6 +42,7 @@ struct CompileOptions {
   bool verify = true;
   Gates gates;
   std::string report;      // .html; empty: none
+  std::string overlay;     // .json for Model Explorer; empty: none
   std::string compare;     // .pte of another build; empty: none
   std::string header;      // .h; empty: none
   std::string firmware;    // folder; empty: none
