@@ -41,6 +41,11 @@ def test_a_mistyped_word_is_answered_with_the_right_one(words, meant, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_mistyped_command_is_all_that_is_said():
+    assert swoop("compil", code=1) == "There is no command 'compil'. Did you mean compile? `swoop --help` lists them.\n"
+    assert swoop("xyzzy", code=1) == "There is no command 'xyzzy'. `swoop --help` lists them.\n"
+
+
 # -- the table of options, in all its forms
 
 
@@ -61,6 +66,11 @@ def test_every_option_is_in_every_text(table):
             assert name in shells["bash"] and name in shells["zsh"] and f"-l {name[2:]}" in shells["fish"], (command, name)
             if command == "compile" and name not in ("--config", "--stop-after"):
                 assert f"\n#{name[2:]} = " in settings, name
+
+
+def test_every_command_prints_json(table):
+    assert [command for command, options in table.items() if "--json" not in {option["name"] for option in options}] == []
+    assert json.loads(swoop("completion", "fish", "--json"))["script"] == swoop("completion", "fish")
 
 
 def test_the_page_of_options_is_what_the_program_prints():

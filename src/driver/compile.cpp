@@ -16,6 +16,7 @@
 #include "driver/layer_map.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
+#include "driver/tosa_model.h"
 #include "driver/verify.h"
 #include "emit/emit.h"
 #include "import/import.h"
@@ -109,6 +110,8 @@ class Compile {
     if (!options_.dump.empty()) TRY(make_directory(options_.dump));
 
     progress_.stage("reading the model");
+    TRY_ASSIGN(const bool is_tosa, is_tosa_file(options_.model));
+    if (is_tosa) return run_tosa();
     TRY_ASSIGN(Graph whole,
                timed("import", [&] { return read_model(options_.model, options_.sizes, &import_warnings_); }));
     TRY(dump_graph(whole, 0, "import"));
@@ -135,6 +138,35 @@ class Compile {
       }));
       TRY(build_soundly(raised));
     }
+    return finish();
+  }
+
+ private:
+  // A .tosa file is one region as it is: there is no other form to try.
+  Result<CompileResult> run_tosa() {
+    if (!options_.stop_after.empty() && options_.stop_after != kLower)
+      return error("--stop-after {}: a .tosa file goes through no such step; {} prints its operators",
+                   options_.stop_after, kLower);
+    TRY_ASSIGN(TosaModel model, timed("import", [&] { return read_tosa_model(options_.model); }));
+    pipeline_.partition.regions.push_back(std::move(model.region));
+    given_ = std::move(model.program);
+    if (!options_.samples.empty()) {
+      TRY_ASSIGN(pipeline_.samples, load_samples(options_.samples, model.graph, options_.sample_options));
+    }
+    Result<std::vector<RegionFault>> faults = build(model.graph);
+    if (!faults) return error("{}: {}", options_.model, faults.error().message);
+    if (options_.stop_after == kLower) return stopped(tosa_text());
+    if (faults->empty()) return finish();
+    const RegionFault& fault = faults->front();
+    if (!fault.inputs) return error("{}: {}", options_.model, fault.what);
+    if (Result<std::vector<tosa::TensorData>> legal = tosa::run(*given_, *fault.inputs); !legal)
+      return error("{}: {}", options_.model, legal.error().message);
+    TRY(rescue(*faults));
+    return lost("");
+  }
+
+  // What the file has to keep to, and the file.
+  Result<CompileResult> finish() {
     remove_bundle(bundle());
     if (!options_.board.empty()) {
       TRY_ASSIGN(const Board* board, find_board(options_.board));
@@ -154,7 +186,6 @@ class Compile {
     return std::move(result_);
   }
 
- private:
   Result<CompileResult> stopped(std::string text) {
     result_.stopped = std::move(text);
     result_.stats = stats_text(pipeline_.stats);
@@ -259,7 +290,7 @@ class Compile {
       for (const auto& region : pipeline_.partition.regions) {
         CompiledRegion& compiled = regions_.emplace_back();
         std::string culprit;
-        Result<tosa::Program> lowered = lower(*region, &culprit);
+        Result<tosa::Program> lowered = given_ ? *given_ : lower(*region, &culprit);
         if (!lowered && culprit.empty()) return lowered.error();
         if (!lowered) {
           faults.push_back({regions_.size() - 1, lowered.error().message, {}, culprit});
@@ -386,7 +417,14 @@ class Compile {
       check.pipeline = &pipeline_;
       for (const RegionSummary& region : summary.regions) check.macs += region.estimates.macs;
       check.bundle = bundle();
-      TRY_ASSIGN(FileVerdict verdict, check_file(check));
+      if (!pipeline_.samples) {
+        TRY_ASSIGN(check.made_up, given_ ? random_codes(*given_, graph) : load_samples("random:0", *pipeline_.typed));
+        if (!given_) check.made_up.inputs.resize(1);
+      }
+      Result<FileVerdict> checked = check_file(check);
+      if (!checked && given_ && !pipeline_.samples)
+        return error("{} (with made-up inputs; --calibrate FILE.npz gives others)", checked.error().message);
+      TRY_ASSIGN(FileVerdict verdict, std::move(checked));
       summary.accuracy = std::move(verdict.accuracy);
       if (pipeline_.quantized && pipeline_.quantized->left_out)
         summary.accuracy->left_out = {pipeline_.quantized->left_out->seen_db, pipeline_.quantized->left_out->unseen_db};
@@ -416,6 +454,7 @@ class Compile {
   const CompileOptions& options_;
   std::vector<std::string> import_warnings_;
   Pipeline pipeline_;
+  std::optional<tosa::Program> given_;  // of a .tosa file: the only region
   Progress progress_{kStages};
   std::vector<CompiledRegion> regions_;
   Buffer pte_;
@@ -553,6 +592,8 @@ void Compile::summarize(const Graph& graph) {
 }  // namespace
 
 Result<Graph> read_model(const std::string& path, const OpenSizes& sizes, std::vector<std::string>* warnings) {
+  TRY_ASSIGN(const bool is_tosa, is_tosa_file(path));
+  if (is_tosa) return error("{}: a .tosa file is quantized already; `swoop compile` takes it", path);
   TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
   bool is_text = text_of(file->bytes()).starts_with("graph \"");
   std::vector<ImportNote> notes;

@@ -383,7 +383,7 @@ std::vector<Constraint> constraints() {
       std::string limit = row.limit_of(facts);
       auto same = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(),
                                [&](const Constraint& constraint) { return constraint.limit == limit; });
-      if (same == all.end()) same = all.insert(all.end(), {row.label, {}, row.ops, std::move(limit)});
+      if (same == all.end()) same = all.insert(all.end(), {row.label, {}, row.ops, std::move(limit), row.advice});
       same->families.push_back(family);
     }
   }

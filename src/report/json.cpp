@@ -118,6 +118,30 @@ Json comparison_json(const BuildComparison& comparison) {
   return {{"path", comparison.path}, {"lines", std::move(lines)}};
 }
 
+Json sweep_json(const std::vector<SweepPoint>& points) {
+  Json list = Json::array();
+  for (const SweepPoint& point : points) {
+    Json& json =
+        list.emplace_back(Json{{"target", point.target}, {"memory_mode", point.memory_mode}, {"fits", point.fits()}});
+    if (!point.why.empty()) json["why"] = point.why;
+    if (!point.built) continue;
+    json["system_config"] = point.system_config;
+    json["inference_ms"] = point.totals.inference_ms;
+    json["total_cycles"] = point.totals.total_cycles;
+    json["sram_bytes"] = point.totals.sram_bytes;
+    json["dram_bytes"] = point.totals.dram_bytes;
+    json["flash_bytes"] = point.totals.flash_bytes;
+    json["pte_bytes"] = point.pte_bytes;
+    json["regions"] = point.regions;
+    json["host_ops"] = point.host_ops;
+    set(json, "sqnr_db",
+        point.sqnr_db ? Figure(*point.sqnr_db, "the file computes what the float model does")
+                      : Figure::none("not compared with a float model"));
+    json["front"] = point.front;
+  }
+  return list;
+}
+
 Json board_json(const BoardFit& board) {
   Json memories = Json::array();
   for (const MemoryFit& memory : board.memories) {
@@ -201,6 +225,8 @@ Json accuracy_json(const AccuracySummary& accuracy) {
 
 }  // namespace
 
+std::string to_json(const std::vector<SweepPoint>& points) { return to_line(Json{{"rows", sweep_json(points)}}); }
+
 std::string to_json(const Summary& s) {
   Json json = {{"schema", 1},
                {"swoop", kSwoopVersion},
@@ -246,6 +272,7 @@ std::string to_json(const Summary& s) {
     json["comparison"] = comparison_json(*s.comparison);
   else
     set_unknown(json, "comparison", "--compare was not given");
+  if (!s.sweep.empty()) json["sweep"] = sweep_json(s.sweep);
   if (s.tosa_bytes) json["tosa_bytes"] = *s.tosa_bytes;
   if (s.board)
     json["board"] = board_json(*s.board);
