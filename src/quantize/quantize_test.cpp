@@ -530,6 +530,45 @@ TEST(Quantize, equalisation_is_exact_in_float_and_helps_uneven_channels) {
   EXPECT_GT(db[1], db[0] + 6);
 }
 
+// Of a graph with a tensor of four and a condition.
+Samples samples_with_condition(bool flag) {
+  Samples samples;
+  for (int s = 0; s < 2; ++s) {
+    std::vector<Tensor>& sample = samples.inputs.emplace_back();
+    sample.push_back(make_tensor(DType::F32, {1, 4}));
+    for (size_t i = 0; i < 4; ++i) sample[0].as<float>()[i] = static_cast<float>(i) - 1.5f;
+    sample.push_back(make_tensor(DType::Bool, {}));
+    sample[1].as<uint8_t>()[0] = flag;
+  }
+  return samples;
+}
+
+TEST(Quantize, what_control_flow_contains_is_raised_last) {
+  Result<Graph> graph = parse(R"text(graph "net" (%x: f32[1,4] as "x", %p: bool[] as "p")
+  %c = cond %p, %x : f32[1,4] name "c" {
+    graph "then" (%t: f32[1,4])
+      %u = unary %t fn="exp" : f32[1,4] name "u"
+      %v = unary %u fn="tanh" : f32[1,4] name "v"
+      return %v
+  } {
+    graph "else" (%e: f32[1,4])
+      return %e
+  }
+  return %c
+)text");
+  ASSERT_TRUE(graph) << graph.error().message;
+  QuantizeOptions options;
+  options.min_sqnr = 200;
+  Result<QuantizeReport> report = quantize(*graph, samples_with_condition(true), options);
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_EQ(verify(*graph), std::nullopt);
+  for (NodeId id : graph->order())
+    if (const Node& node = graph->node(id); node.op == Op::Cond) {
+      EXPECT_EQ(type_of(*node.bodies[0], "u").dtype, DType::I16);
+      EXPECT_TRUE(report->ranking->candidates.back().name.starts_with(node.name + "/"));
+    }
+}
+
 TEST(Quantize, a_cond_passes_codes_to_its_branches) {
   constexpr std::string_view kText = R"text(graph "net" (%x: f32[1,4] as "x", %p: bool[] as "p")
   %a = unary %x fn="tanh" : f32[1,4] name "a"
@@ -546,15 +585,7 @@ TEST(Quantize, a_cond_passes_codes_to_its_branches) {
 )text";
   Result<Graph> graph = parse(kText);
   ASSERT_TRUE(graph) << graph.error().message;
-  Samples samples;
-  for (uint8_t flag : {0, 0}) {  // one branch only: the other must get ranges all the same
-    std::vector<Tensor> sample;
-    sample.push_back(make_tensor(DType::F32, {1, 4}));
-    for (size_t i = 0; i < 4; ++i) sample[0].as<float>()[i] = static_cast<float>(i) - 1.5f;
-    sample.push_back(make_tensor(DType::Bool, {}));
-    sample[1].as<uint8_t>()[0] = flag;
-    samples.inputs.push_back(std::move(sample));
-  }
+  Samples samples = samples_with_condition(false);  // one branch only: the other must get ranges all the same
   Result<QuantizeReport> report = quantize(*graph, samples);
   ASSERT_TRUE(report) << report.error().message;
   ASSERT_EQ(verify(*graph), std::nullopt);

@@ -67,12 +67,13 @@ class Search {
     const Cost price = priced ? std::move(*priced) : estimate_cost(base);
     TRY_ASSIGN(const Figures before, figures(base, 1));
     Ranking ranking{{}, price.value};
-    for (ValueId id : choices(base)) {
-      Candidate candidate = describe(named(base, id));
+    for (ValueId id : choices(base, prepared_)) {
+      Candidate candidate = describe(prepared_, named(base, id));
       const std::vector<ValueId> members = moved_from(base, id);
       candidate.cost = cost_of(base, members, price);
       TRY_ASSIGN(const Figures after, figures_with_wide(base, members));
-      candidate.gain_db = after.noise > 0 ? 10 * std::log10(before.noise / after.noise) : 999;
+      const double gain = 10 * std::log10(before.noise / after.noise);
+      candidate.gain_db = std::isfinite(gain) ? gain : 0;
       ranking.candidates.push_back(std::move(candidate));
     }
     // Gain per cost; what gains nothing alone comes last, in its order, since noise that adds up hides single
@@ -81,6 +82,7 @@ class Search {
     auto worth = [&](const Candidate& c) { return c.gain_db / (std::max(c.cost, 0.0) + unit); };
     std::stable_sort(ranking.candidates.begin(), ranking.candidates.end(),
                      [&](const Candidate& a, const Candidate& b) { return worth(a) > worth(b); });
+    add_bodies(base, prepared_, "", ranking.candidates);
     return ranking;
   }
 
@@ -92,17 +94,35 @@ class Search {
   }
 
   // Values whose type is their own choice: one per class of int8 values.
-  std::vector<ValueId> choices(const Graph& base) const {
+  static std::vector<ValueId> choices(const Graph& base, const Graph& prepared) {
     std::vector<ValueId> list;
     for (NodeId id : base.order()) {
       const Node& node = base.node(id);
       for (ValueId output : node.outputs) {
         const Type& type = base.type(output);
         if (shares_type(node) || !type.quantized() || type.dtype != DType::I8) continue;
-        if (named(base, output) < prepared_.value_slots()) list.push_back(output);
+        if (named(base, output) < prepared.value_slots()) list.push_back(output);
       }
     }
     return list;
+  }
+
+  // Inside control flow nothing is measured: one sample need not get there. It comes after all else.
+  static void add_bodies(const Graph& base, const Graph& prepared, const std::string& path,
+                         std::vector<Candidate>& list) {
+    for (NodeId id : base.order()) {
+      const Node& node = base.node(id);
+      for (size_t b = 0; b < node.bodies.size(); ++b) {
+        const Graph &typed = *node.bodies[b], &body = *prepared.node(id).bodies[b];
+        const std::string inside = fmt::format("{}{}/{}/", path, node.name, b);
+        for (ValueId choice : choices(typed, body)) {
+          Candidate candidate = describe(body, named(typed, choice));
+          candidate.name = inside + candidate.name;
+          list.push_back(std::move(candidate));
+        }
+        add_bodies(typed, body, inside, list);
+      }
+    }
   }
 
   // `id` and what data movement makes of it.
@@ -116,10 +136,10 @@ class Search {
     return members;
   }
 
-  Candidate describe(ValueId value) const {
-    const Node* producer = prepared_.producer(value);
-    const Loc* loc = producer ? prepared_.loc(producer->loc) : nullptr;
-    return {.name = prepared_.value(value).name,
+  static Candidate describe(const Graph& prepared, ValueId value) {
+    const Node* producer = prepared.producer(value);
+    const Loc* loc = producer ? prepared.loc(producer->loc) : nullptr;
+    return {.name = prepared.value(value).name,
             .op = producer ? std::string(name_of(producer->op)) : "input",
             .source = loc ? to_text(*loc) : ""};
   }
