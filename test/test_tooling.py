@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -197,6 +198,26 @@ def test_colour_is_for_terminals_without_no_color(tmp_path):
     assert "\033[1mtarget\033[0m" in said(NO_COLOR="")
     assert "\033[" not in said(NO_COLOR="1")
     assert "\033[" not in subprocess.run(command.split(), capture_output=True, text=True).stdout
+
+
+def test_a_bar_counts_in_a_terminal_and_is_gone_at_the_end(tmp_path):
+    samples = np.load(MODEL.with_name("mobilenet_v1.npz"))["calibrate"].astype(np.float32)
+    np.savez(tmp_path / "s.npz", x=np.concatenate([samples] * (48 // len(samples))))  # so many take over a second
+    master, slave = os.openpty()
+    child = subprocess.Popen([SWOOP, "compile", MODEL.with_name("mobilenet_v1.pt2"), "-c", tmp_path / "s.npz", "--threads", "1", "-o", tmp_path / "m.pte"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=slave)
+    os.close(slave)
+    said = b""
+    try:
+        while piece := os.read(master, 4096):
+            said += piece
+    except OSError:  # the other end is closed
+        pass
+    summary = child.communicate(timeout=60)[0]
+    os.close(master)
+    assert child.returncode == 0, said
+    assert re.search(rb"\r\x1b\[K\[#*\.*\] +\d+ %  [a-zA-Z ]+, \d+ s", said), said
+    assert said.endswith(b"\r\x1b[K") and b"\x1b" not in summary
 
 
 def test_several_targets_make_several_files(tmp_path):
