@@ -51,6 +51,7 @@ bool join_dims(Rewriter& rw, const Node& n) {
     if (id == kNone) return false;
     const Type& type = rw.type(id);
     if (type.shape.size() != out.shape.size() || (type.quantized() && type.quant->per_channel())) return false;
+    if (type.dtype == DType::Bool) return false;  // booleans.cpp moves them
     shapes.push_back(type.shape);
   }
   // Width and channels stay where that is possible. On 4 x 6 x 7 x 6 x 32, gelu and rsqrt over one row cost 1.4 times
