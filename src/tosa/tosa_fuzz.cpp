@@ -1,4 +1,4 @@
-// libFuzzer: any bytes as a .tosa file. What is read is written again, and read again it is the same program.
+// libFuzzer: any bytes as a .tosa file. What is read is written, and read again it is the same program.
 #include "support/check.h"
 #include "tosa/tosa.h"
 

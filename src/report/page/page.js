@@ -257,12 +257,12 @@ if (summary.sweep) {
       label: "builds", rows: summary.sweep, sort: { column: "Time, ms", down: false },
       search: (row) => `${row.target} ${row.memory_mode} ${row.front ? "front" : ""} ${row.why ?? ""}`,
       columns: [
-        { title: "NPU", head: true, value: (row) => row.target, cell: (row) => row.target, hint: (row) => row.target },
+        { title: "NPU", head: true, value: (row) => row.target, cell: (row) => row.target.replace("ethos-", ""), hint: (row) => row.target },
         { title: "Memory mode", extra: true, width: "12rem", value: (row) => row.memory_mode, cell: (row) => row.memory_mode },
-        figure("Time, ms", "inference_ms", (ms) => ms.toPrecision(3), "7rem"), figure("SRAM", "sram_bytes", bytes, "7rem"),
+        figure("Time, ms", "inference_ms", (ms) => ms.toPrecision(3), "7rem"), figure("SRAM, KiB", "sram_bytes", (n) => (n / 1024).toFixed(1), "8rem"),
+        { title: "Fits", width: "6rem", value: answer, cell: answer, hint: (row) => row.why },
         figure("Flash", "flash_bytes", bytes, "7rem", true), figure("SQNR", "sqnr_db", decibels, "6.5rem", true),
         { title: "Front", extra: true, width: "5.5rem", value: (row) => (row.front ? 0 : 1), cell: (row) => (row.front ? "yes" : "") },
-        { title: "Fits", width: "6rem", value: answer, cell: answer, hint: (row) => row.why },
       ],
     }));
 }
