@@ -25,6 +25,7 @@ IMAGE, KERNEL, GROUPED = numbers(1, 4, 6, 6), numbers(4, 4, 3, 3, seed=3), numbe
 VOLUME, PLANES = numbers(2, 4, 3, 5, 4), numbers(4, 2, 3, 2, 3, seed=5)
 CASES = {
     "booleans_out": (lambda x, y: x > y, (X, Y)),
+    "booleans_of_five_dims": (lambda x: ((x > 0) & (x < 1)).any(-1), (numbers(2, 1, 6, 6, 3),)),
     "booleans_in": (lambda m, x, y: torch.where(m, x, y), (X > 0, X, Y)),
     "equal": (lambda x, y: (x == y) | (x.abs() <= y), (X, torch.where(Y > 0, X, Y))),
     "any": (lambda x: (x > 1.5).any(1), (X,)),
