@@ -74,6 +74,7 @@ tosa::Observer Forecast::observer(const Graph& region) {
     for (ValueId output : region.node(id).outputs) by_name.emplace(region.value(output).name, &region.value(output));
   return [this, by_name = std::move(by_name)](const tosa::Body& body, const tosa::Operator&, tosa::TensorId output,
                                               const tosa::TensorData& result) {
+    if (body.name != tosa::kMain) return;  // what a branch computes may have the name of something outside it
     auto found = by_name.find(body.tensors[output].name);
     if (found != by_name.end()) take(*found->second, result.data);
   };

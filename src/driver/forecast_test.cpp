@@ -31,10 +31,11 @@ Tensor input() {
 }
 
 // What the forecast finds when the file's layer t has these codes.
-Forecast::Comparison compare(const std::vector<int>& codes) {
+Forecast::Comparison compare(const std::vector<int>& codes, std::string_view body_name = tosa::kMain) {
   Graph typed = parsed(kTyped), region = turned();
   Forecast forecast(typed, nullptr);
   tosa::Body body;
+  body.name = body_name;
   body.tensors.push_back({.name = "t", .dtype = tosa::DType::I8, .shape = {3, 2}, .is_const = false, .data = {}});
   Buffer bytes;
   for (int code : codes) append(bytes, static_cast<int8_t>(code));
@@ -62,6 +63,11 @@ TEST(Forecast, names_a_layer_that_is_wrong) {
 }
 
 // The next layer is judged on the file's operands, not on what they should have been.
+TEST(Forecast, takes_nothing_of_a_branch_for_the_layer_of_that_name) {
+  EXPECT_EQ(compare({-96, 0, -76, 46, -46, 91}).layers, 1u);
+  EXPECT_EQ(compare({1, 2, 3, 4, 5, 6}, "cond_then").layers, 0u);
+}
+
 TEST(Forecast, goes_on_with_what_the_file_has) {
   Forecast::Comparison wrong = compare({-96, 0, -76, 46, -46, 31});
   EXPECT_NEAR(wrong.outputs[0].as<float>()[5], 0.62, 1e-6);
@@ -75,6 +81,7 @@ TEST(Forecast, does_not_ask_for_more_than_floats_have) {
 )text");
   Forecast forecast(typed, nullptr);
   tosa::Body body;
+  body.name = tosa::kMain;
   body.tensors.push_back({.name = "t", .dtype = tosa::DType::I16, .shape = {1}, .is_const = false, .data = {}});
   forecast.observer(typed)(body, tosa::Operator{}, 0, {tosa::DType::I16, {1}, Buffer(2)});
   Tensor x = make_tensor(DType::F32, {3});

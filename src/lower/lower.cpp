@@ -271,7 +271,7 @@ tosa::TensorId Lowering::requantize(Id x, const Type& from, const Type& to) {
 
 Result<tosa::Program> lower(const Graph& region, std::string* culprit) {
   tosa::Program program;
-  Lowering lowering(region, program, "main");
+  Lowering lowering(region, program, std::string(tosa::kMain));
   if (Result<void> done = lowering.run(); !done) {
     if (culprit) *culprit = lowering.at();
     return done.error();

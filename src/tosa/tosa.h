@@ -141,8 +141,10 @@ struct Body {
   std::vector<TensorId> outputs;
 };
 
+constexpr std::string_view kMain = "main";  // the name of body 0
+
 struct Program {
-  std::vector<Body> bodies;  // 0 = "main"; the others are bodies of COND_IF and WHILE_LOOP
+  std::vector<Body> bodies;  // 0 = kMain; the others are bodies of COND_IF and WHILE_LOOP
 };
 
 // A value: element_bytes(dtype) per element, row major.
