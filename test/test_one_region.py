@@ -86,3 +86,29 @@ def test_16_bits_jump_where_the_function_does(target, tmp_path):
     verdict = judge.judge(tmp_path, target, ["--precision", "int16"])
     assert judge.whole(verdict), verdict.reasons
     assert verdict.sqnr > 70, dict(zip(JUMPS, verdict.outputs))
+
+
+class RunningMean(torch.nn.Module):
+    """What one call adds is less than half a step of 8 bits."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(1, 8))
+
+    def forward(self, x):
+        self.mean.mul_(0.98).add_(0.02 * x)
+        return self.mean * 2
+
+
+STATES = {
+    "mean": (RunningMean(), lambda i: (numbers(1, 8, seed=i) + 1,)),
+}
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("name", STATES)
+def test_state_is_right_over_100_calls_of_one_region(name, target, tmp_path):
+    model, inputs = STATES[name]
+    judge.write_case(model.eval(), [inputs(i) for i in range(100)], [], tmp_path)
+    verdict = judge.judge(tmp_path, target)
+    assert verdict.sqnr > 30 and verdict.regions == 1, verdict
