@@ -5,7 +5,10 @@ PYTHON := .venv/bin/python
 FUZZ_SECONDS ?= 40
 PREFIX ?= /usr/local
 
-.PHONY: run test bench build install wheel tests setup test-setup unit peers sanitized fuzz models docs site format clean
+COVERED ?= test/test_cli.py test/test_tooling.py test/test_tosa_model.py
+TIDY ?= $(filter-out %_test.cpp %_fuzz.cpp,$(wildcard src/*/*.cpp))
+
+.PHONY: run test bench build install wheel tests setup test-setup unit peers sanitized fuzz coverage tidy models docs site format clean
 
 run: build
 	$(SWOOP) compile test/models/resnet8_int8.pt2 --target ethos-u55-128 -o resnet8.pte --report report.html
@@ -48,6 +51,22 @@ fuzz: test-setup
 	@cmake --preset sanitize >/dev/null
 	@cmake --build --preset sanitize --target fuzzers
 	tools/fuzz.sh build/sanitize $(FUZZ_SECONDS)
+
+# Which lines the unit tests and the Python tests in COVERED run: the figures, and each file in build/coverage/report.
+coverage: test-setup
+	@$(PYTHON) -m pip install -q --disable-pip-version-check gcovr
+	@cmake --preset coverage >/dev/null
+	@cmake --build --preset coverage
+	ctest --test-dir build/coverage --output-on-failure
+	SWOOP_BUILD=build/coverage $(PYTHON) -m pytest -q $(COVERED)
+	@mkdir -p build/coverage/report
+	$(PYTHON) -m gcovr -r . -f 'src/' -e '.*_test\.cpp' -s --html-details build/coverage/report/index.html build/coverage
+
+# clang-tidy with the checks of .clang-tidy, which are errors; TIDY names the files.
+tidy: test-setup
+	@cmake --preset tidy >/dev/null
+	@cmake --build build/tidy --target generated
+	printf '%s\n' $(TIDY) | xargs -P $(shell nproc) -n 1 clang-tidy-14 -p build/tidy --quiet
 
 bench: tests
 	SWOOP_BUILD=$(BUILD) $(PYTHON) bench/bench.py

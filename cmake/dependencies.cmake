@@ -33,6 +33,7 @@ endif()
 # NAME_schema (SWOOP_<room>_LIBRARIES). regor and ExecuTorch carry other versions of FlatBuffers: in that header the
 # namespace is swoop_flatbuffers, so that the linker cannot mix them up.
 find_path(FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h REQUIRED)
+add_custom_target(generated)  # every header that the build makes
 function(schema NAME FILE)
   get_filename_component(folder ${FILE} DIRECTORY)
   set(generated ${CMAKE_BINARY_DIR}/generated/schema)
@@ -49,6 +50,7 @@ function(schema NAME FILE)
     COMMAND ${FLATC} --cpp --gen-all --scoped-enums -I ${folder} -o ${generated} ${copy}
     DEPENDS ${FILE})
   add_custom_target(${NAME}_schema_header DEPENDS ${generated}/${NAME}_generated.h)
+  add_dependencies(generated ${NAME}_schema_header)
   add_library(${NAME}_schema INTERFACE)
   add_dependencies(${NAME}_schema ${NAME}_schema_header)
   target_include_directories(${NAME}_schema SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated ${FLATBUFFERS_INCLUDE})

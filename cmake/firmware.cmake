@@ -9,6 +9,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     DEPENDS ${CMAKE_CURRENT_LIST_FILE} ${firmware_files} VERBATIM)
   add_custom_target(firmware_text DEPENDS ${firmware_header})
   add_dependencies(report_page firmware_text)
+  add_dependencies(generated firmware_text)
   return()
 endif()
 

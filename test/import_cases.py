@@ -471,6 +471,8 @@ def networks():
         "upsample_linear1d": (lambda x: F.interpolate(x, size=7, mode="linear"), (UNIT,)),
         "lstm": (nn.LSTM(4, 6, 2, batch_first=True), (numbers(2, 5, 4),)),
         "lstm_bidirectional": (nn.LSTM(4, 6, bidirectional=True), (numbers(5, 2, 4),)),
+        "lstm_projected": (nn.LSTM(4, 6, 2, proj_size=3, bidirectional=True), (numbers(5, 2, 4),)),
+        "lstm_projected_without_bias": (nn.LSTM(4, 6, bias=False, proj_size=2), (numbers(5, 1, 4),)),
         "lstm_unbatched": (nn.LSTM(4, 6, bias=False), (numbers(5, 4),)),
         "gru": (nn.GRU(4, 6, 2, bidirectional=True), (numbers(5, 2, 4),)),
         "rnn_tanh": (nn.RNN(4, 6), (numbers(5, 2, 4),)),

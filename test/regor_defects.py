@@ -78,6 +78,19 @@ def sum_over_a_long_axis():
     return g
 
 
+def weights_with_two_biases():
+    """Two convolutions with the same weights and scales, and other biases."""
+    g = npu_cases.CaseGraph(1)
+    x, weights = g.feed([1, 4, 4, 8]), g.weights([8, 1, 1, 8])
+    results = []
+    for bias in (-3000, 3000):
+        inputs = [x, weights, g.const([8], I32, [bias] * 8), g.zero(), g.zero()]
+        y = g.op(ts.Op.CONV2D, inputs, [1, 4, 4, 8], I32, "Conv2dAttribute", [0] * 4, [1, 1], [1, 1], False, I32)
+        results.append(g.rescale(y, I8, 0.005))
+    g.output(g.concat(3, *results))
+    return g
+
+
 # Each with the NPUs that it is shown on, and what the NPU in software says of regor's stream: a part of the fault that a
 # repair settles, or None when the stream is in order and computes other numbers.
 ALL = [
@@ -88,6 +101,7 @@ ALL = [
     (product_of_a_slice, ["ethos-u55-128"], None),
     (table_of_a_batch_of_pixels, ["ethos-u55-128", "ethos-u85-256"], None),
     (number_less_five_dims, ["ethos-u55-128"], None),
+    (weights_with_two_biases, ["ethos-u55-128", "ethos-u85-256"], None),
     (sum_over_a_long_axis, ["ethos-u85-256"], None),
 ]
 

@@ -307,6 +307,24 @@ def test_limits_that_hold_let_the_file_through(tmp_path, samples):
     assert done.returncode == 0 and output.exists(), done.stderr
 
 
+def test_a_file_that_falls_short_of_its_forecast_gets_more_layers_in_int16(tmp_path, samples):
+    """Quiet inputs: rounding is as loud as on the samples, so the file is worse on them than the forecast says."""
+    np.savez(tmp_path / "quiet.npz", x=0.3 * np.load(MODELS / "resnet8.npz")["test"].astype(np.float32))
+    def build(*arguments):
+        done = swoop("compile", FLOAT_MODEL, "-c", samples, "-o", tmp_path / "r.pte", "--json", *arguments)
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout)
+        return result["accuracy"]["sqnr_db"][0], result["warnings"]
+    forecast, _ = build()
+    wanted = build("--test", tmp_path / "quiet.npz")[0] + 0.2
+    assert wanted < forecast
+    reached, warnings = build("--test", tmp_path / "quiet.npz", "--min-sqnr", wanted)
+    assert reached >= wanted
+    assert any(f"--min-sqnr {wanted:.1f} dB is met" in warning for warning in warnings)
+    sentence = refused("compile", FLOAT_MODEL, "-c", samples, "-o", tmp_path / "no.pte", "--test", tmp_path / "quiet.npz", "--min-sqnr", 90)
+    assert "is the best that was reached" in sentence and not (tmp_path / "no.pte").exists()
+
+
 @pytest.mark.parametrize("flag", ["--max-ms", "--min-sqnr"])
 @pytest.mark.parametrize("value", ["nan", "-1"])
 def test_limits_that_mean_nothing_are_refused(tmp_path, samples, flag, value):
@@ -426,4 +444,9 @@ def test_a_sweep_has_a_row_for_every_npu_and_memory_mode(tmp_path):
     alone = swoop("compile", MODEL, "-o", tmp_path / "r.pte", "--no-verify", "--json")
     assert mode["total_cycles"] == json.loads(alone.stdout)["totals"]["total_cycles"]
     assert not mode["fits"] and "--max-sram" in mode["why"], "ResNet8 takes 51 KiB"
+    for row in rows:  # on the front: no other is better in one and as good in the other
+        better = [other for other in rows if other["inference_ms"] <= row["inference_ms"] and other["sram_bytes"] <= row["sram_bytes"]
+                  and (other["inference_ms"], other["sram_bytes"]) != (row["inference_ms"], row["sram_bytes"])]
+        assert not (row["front"] and better), (row, better)
+    assert any(row["front"] for row in rows)
     assert "--targets" in refused("sweep", MODEL, "--targets", "ethos-u99-*")

@@ -95,7 +95,7 @@ def test_the_header_is_named_after_its_file(firmware):
     assert data == (firmware / "model.pte").read_bytes()
 
 
-@pytest.mark.skipif(not shutil.which(CROSS), reason=f"{CROSS} is not installed (apt-get install gcc-arm-none-eabi)")
+@pytest.mark.skipif(not shutil.which(CROSS), reason=f"{CROSS} is not installed (apt-get install gcc-arm-none-eabi libstdc++-arm-none-eabi-newlib: 2.4 GB)")
 def test_it_compiles_for_cortex_m55(firmware, tmp_path):
     (tmp_path / "ethosu_driver.h").write_text(DRIVER)
     flags = ["-mcpu=cortex-m55", "-mthumb", "-Wall", "-Wextra", "-Werror", "-c", "-o", tmp_path / "object.o", "-I", tmp_path]

@@ -19,9 +19,13 @@ def numbers(*shape, seed=0):
 
 
 X, Y, C = numbers(1, 6, 8), numbers(1, 6, 8, seed=1), numbers(6, seed=2)
+WHOLE, PLACES, ROW = torch.arange(-24, 24).reshape(6, 8), torch.tensor([3, -1, 0, 5]), torch.tensor([[1, 0, 7, 2]] * 6)
+TABLE = numbers(20, 8, seed=5)
 IMAGE, KERNEL, GROUPED = numbers(1, 4, 6, 6), numbers(4, 4, 3, 3, seed=3), numbers(4, 2, 3, 3, seed=4)
+VOLUME, PLANES = numbers(2, 4, 3, 5, 4), numbers(4, 2, 3, 2, 3, seed=5)
 CASES = {
     "booleans_out": (lambda x, y: x > y, (X, Y)),
+    "booleans_of_five_dims": (lambda x: ((x > 0) & (x < 1)).any(-1), (numbers(2, 1, 6, 6, 3),)),
     "booleans_in": (lambda m, x, y: torch.where(m, x, y), (X > 0, X, Y)),
     "equal": (lambda x, y: (x == y) | (x.abs() <= y), (X, torch.where(Y > 0, X, Y))),
     "any": (lambda x: (x > 1.5).any(1), (X,)),
@@ -33,7 +37,22 @@ CASES = {
     "conv": (lambda x, w, b: functional.conv2d(x, w, b, stride=2, padding=1), (IMAGE, KERNEL, numbers(4))),
     "conv_groups": (lambda x, w: functional.conv2d(x, w, groups=2, dilation=2), (IMAGE, GROUPED)),
     "conv_transpose": (lambda x, w: functional.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1, groups=2), (IMAGE, GROUPED)),
+    "conv_transpose_3d": (lambda x: functional.conv_transpose3d(x, PLANES, C[:4], stride=2, padding=1, output_padding=1, groups=2), (VOLUME,)),
+    "conv_transpose_3d_gaps": (lambda x: functional.conv_transpose3d(x, PLANES[:, :, :2], C[:2], stride=(3, 1, 2), dilation=(1, 2, 1)), (VOLUME,)),
+    "conv_transpose_3d_dilated": (lambda x: functional.conv_transpose3d(x, PLANES, padding=(3, 0, 1), dilation=(2, 1, 1)), (VOLUME,)),
     "prelu": (lambda x, w: functional.prelu(x, w), (X, C)),
+    "between_steps": (lambda x: ((x >= torch.arange(8) / 4 - 1) & (x < torch.arange(8) / 4 - 0.5)).float() + 0.1 * x, ((4 * X).round() / 4 + 0.125,)),
+    "moved_mask": (lambda m, x: torch.where((m[:, :, None].expand(1, 6, 8) & (x > 0)).any(2, keepdim=True), x, -x), (X[..., 0] > 0, X)),
+    "bits_of_8": (lambda a, b: ~(a & b) ^ (a | 5), (WHOLE.to(torch.int8), WHOLE.flip(0).to(torch.int8) * 3)),
+    "bits_of_32": (lambda a, b: (a | b) & ~a, (WHOLE.to(torch.int32) * 12345678, WHOLE.flip(0).to(torch.int32) * 7654321)),
+    "clamped_integers": (lambda a: a.clamp(-5, 9), (WHOLE.to(torch.int32),)),
+    "rows_by_index": (lambda x, i: x[:, i], (X, PLACES)),
+    "columns_by_index": (lambda x, i: torch.index_select(x, 2, i), (X, PLACES.abs())),
+    "elements_by_index": (lambda x, i: torch.gather(x[0], 1, i), (X, ROW)),
+    "embedding_of_16_bits": (lambda i: functional.embedding(i, TABLE), (PLACES.abs(),), ["--precision", "int16"]),
+    "matmul_of_16_bits": (lambda x, y: torch.relu(x @ y.transpose(1, 2)), (X, Y), ["--precision", "int16"]),
+    "matrix_of_16_bits": (lambda x: torch.einsum("bij,jk->bik", x, TABLE[:8]), (X,), ["--precision", "int16"]),
+    "attention_of_16_bits": (lambda x, y: functional.scaled_dot_product_attention(x, y, x, is_causal=True), (X, Y), ["--precision", "int16"]),
     "strided": (lambda x, y: torch.slice_scatter(x, y[..., :4], 2, 0, 8, 2), (X, Y)),
 }
 
@@ -41,8 +60,55 @@ CASES = {
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_operator_is_whole(name, target, tmp_path):
-    formula, inputs = CASES[name]
+    formula, inputs, *flags = CASES[name]
     judge.write_case(Fn(formula), [inputs], [], tmp_path)
-    verdict = judge.judge(tmp_path, target)
+    verdict = judge.judge(tmp_path, target, *flags)
     assert judge.correct(verdict), verdict.line()
+    assert not flags or verdict.sqnr > 45, verdict.line()  # 16 bits are worth it
     assert judge.whole(verdict), verdict.reasons
+
+
+JUMPS = {
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "trunc": torch.trunc,
+    "round": torch.round,
+    "frac": torch.frac,
+    "sign": torch.sign,
+    "threshold": lambda x: functional.threshold(x, 0.1, -0.5),
+    "hardshrink": lambda x: functional.hardshrink(x, 0.6),
+}
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_16_bits_jump_where_the_function_does(target, tmp_path):
+    judge.write_case(Fn(lambda x: tuple(jump(x) for jump in JUMPS.values())), [(2 * numbers(1, 4, 50),)], [], tmp_path)
+    verdict = judge.judge(tmp_path, target, ["--precision", "int16"])
+    assert judge.whole(verdict), verdict.reasons
+    assert verdict.sqnr > 70, dict(zip(JUMPS, verdict.outputs))
+
+
+class RunningMean(torch.nn.Module):
+    """What one call adds is less than half a step of 8 bits."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(1, 8))
+
+    def forward(self, x):
+        self.mean.mul_(0.98).add_(0.02 * x)
+        return self.mean * 2
+
+
+STATES = {
+    "mean": (RunningMean(), lambda i: (numbers(1, 8, seed=i) + 1,)),
+}
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("name", STATES)
+def test_state_is_right_over_100_calls_of_one_region(name, target, tmp_path):
+    model, inputs = STATES[name]
+    judge.write_case(model.eval(), [inputs(i) for i in range(100)], [], tmp_path)
+    verdict = judge.judge(tmp_path, target)
+    assert verdict.sqnr > 30 and verdict.regions == 1, verdict

@@ -164,6 +164,14 @@ def test_diff_and_accuracy(swoop, demo, arrays):
     assert "own dB" in swoop.accuracy(MODELS / "resnet8.pt2", calibrate=arrays["calibrate"])
 
 
+def test_a_sweep_and_a_tosa_file(swoop, tmp_path):
+    rows = swoop.sweep(swoop.DEMO, targets=["ethos-u55-64", "ethos-u65-*"], no_verify=True, max_sram="50KiB")
+    assert {row["target"] for row in rows} == {"ethos-u55-64", "ethos-u65-256", "ethos-u65-512"}
+    assert any(row["front"] for row in rows) and not all(row["fits"] for row in rows)
+    swoop.compile(swoop.DEMO, no_verify=True, dump=tmp_path)
+    assert swoop.compile(tmp_path / "region0.tosa").json["accuracy"]["bit_exact"]
+
+
 def test_errors_are_exceptions(swoop, tmp_path):
     with pytest.raises(TypeError, match="no option 'min_snr'; did you mean 'min_sqnr'"):
         swoop.compile(swoop.DEMO, min_snr=40)

@@ -3,7 +3,9 @@
 tools/peer_files.py does the same for any model; docs/run.md has the table of the networks it was run on.
 """
 
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,3 +50,20 @@ def test_every_region_is_the_reference_models(compiled):
     values.flat[-1] ^= 1
     np.save(path, values)
     assert peer_files.difference(folder, 0) == f"output 0: 1 of {values.size} elements"
+
+
+def test_the_peers_tosa_compiles_to_the_same_numbers(compiled):
+    """`swoop compile region0.tosa`: one delegate with the peer's ports, and what it gives is the reference model's."""
+    folder, _ = compiled
+    made = folder / "ours"
+    made.mkdir()
+    target = "ethos-u85-256"
+    done = subprocess.run([SWOOP, "compile", folder / "region0.tosa", "-t", target, "-o", made / "model.pte", "--json"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["accuracy"]["bit_exact"] and len(summary["regions"]) == 1 and summary["host_ops"] == {}
+    assert all(layer["name"] for layer in summary["regions"][0]["layers"])
+    rng = np.random.default_rng(3)
+    np.savez(made / "in0.npz", **{port["name"]: rng.integers(-128, 128, port["shape"]).astype(port["dtype"]) for port in summary["inputs"]})
+    (made / "region0.tosa").write_bytes((folder / "region0.tosa").read_bytes())
+    assert peer_files.run(SWOOP, made, 0, 1, 300) == [("equal", "")]

@@ -155,6 +155,22 @@ def test_precision_on_a_budget(tmp_path):
     assert sqnr_of(f"{path}.pt2", samples, "--min-sqnr", before + 3) >= before + 2.9
 
 
+def test_a_channel_that_would_be_flat_is_an_error_unless_it_is_allowed(tmp_path):
+    """A head with a temperature beside a pressure: by itself it gets 16 bits; forced to 8, a channel is lost."""
+    head = torch.nn.Conv2d(2, 2, 1)
+    head.weight.data = torch.tensor([[1000.0, 500.0], [0.5, 1.0]])[..., None, None]
+    torch.export.save(torch.export.export(head.eval(), (torch.randn(1, 2, 4, 4),)), tmp_path / "m.pt2")
+    samples = save_samples(tmp_path / "s.npz", "input", [torch.randn(1, 2, 4, 4) for _ in range(4)])
+    (tmp_path / "c.toml").write_text('[[op]]\nname = "conv"\nprecision = "int8"\n')
+    def build(*flags):
+        command = [BUILD / "swoop", "compile", tmp_path / "m.pt2", "-c", samples, "-o", tmp_path / "m.pte", *flags]
+        return subprocess.run(command, capture_output=True, text=True)
+    assert build().returncode == 0
+    forced = build("--quantize-config", tmp_path / "c.toml")
+    assert forced.returncode == 1 and "channel 1 of 1 flat one of conv2d" in forced.stderr, forced.stderr
+    assert build("--quantize-config", tmp_path / "c.toml", "--allow-flat", "conv2d").returncode == 0
+
+
 def write_png(path, pixels):
     """Height x width x 3 bytes, as the simplest PNG file there is."""
     def chunk(kind, data):

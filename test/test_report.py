@@ -228,6 +228,30 @@ def test_another_build_is_shown_beside_this_one(report, browser, tmp_path):
 
 
 @needs_browser
+@pytest.mark.parametrize("width", [375, 1280])
+def test_a_sweep_is_a_plot_and_a_table(browser, tmp_path, width):
+    page = tmp_path / "sweep.html"
+    done = subprocess.run([SWOOP, "sweep", MODELS / "resnet8_int8.pt2", "--targets", "ethos-u55-*", "--targets", "ethos-u65-*", "--max-sram", "50KiB",
+                           "--no-verify", "--report", page, "--json"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    points = json.loads(done.stdout)["rows"]
+    assert json.loads(SUMMARY.search(page.read_text())[2])["sweep"] == points
+    browser.open(page, width=width, dark=width == 375)
+    drawn = browser.evaluate("[...document.querySelectorAll('#sweep circle')].map(dot => [dot.getAttribute('class'), dot.textContent])")
+    assert len(drawn) == len(points)
+    for point, (kind, hint) in zip(points, drawn, strict=True):
+        assert hint.startswith(f"{point['target']}, {point['memory_mode']}: ")
+        assert ("on-front" in kind, "too-much" in kind) == (point["front"], not point["fits"])
+    fastest = min((point for point in points if point["fits"]), key=lambda point: point["inference_ms"])
+    assert f"about {fastest['target']} in {fastest['memory_mode']}, the fastest that fits" in browser.evaluate("document.getElementById('sweep').textContent")
+    assert rows(browser, "sweep")[0][0] == min(points, key=lambda point: point["inference_ms"])["target"].removeprefix("ethos-")
+    shown = browser.evaluate("[...document.querySelectorAll('#sweep thead th')].filter(th => th.offsetWidth).map(th => th.offsetWidth)")
+    assert min(shown) > 45 and sum(shown) > 0.85 * (width - 250 if width > 600 else width), shown
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.complaints() == []
+
+
+@needs_browser
 def test_names_from_files_stay_text(report, browser, tmp_path):
     bad = "</script><script>alert(1)</script><img src=http://a.invalid/x onerror=alert(2)>"
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -41,6 +42,11 @@ def test_a_mistyped_word_is_answered_with_the_right_one(words, meant, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_mistyped_command_is_all_that_is_said():
+    assert swoop("compil", code=1) == "There is no command 'compil'. Did you mean compile? `swoop --help` lists them.\n"
+    assert swoop("xyzzy", code=1) == "There is no command 'xyzzy'. `swoop --help` lists them.\n"
+
+
 # -- the table of options, in all its forms
 
 
@@ -61,6 +67,11 @@ def test_every_option_is_in_every_text(table):
             assert name in shells["bash"] and name in shells["zsh"] and f"-l {name[2:]}" in shells["fish"], (command, name)
             if command == "compile" and name not in ("--config", "--stop-after"):
                 assert f"\n#{name[2:]} = " in settings, name
+
+
+def test_every_command_prints_json(table):
+    assert [command for command, options in table.items() if "--json" not in {option["name"] for option in options}] == []
+    assert json.loads(swoop("completion", "fish", "--json"))["script"] == swoop("completion", "fish")
 
 
 def test_the_page_of_options_is_what_the_program_prints():
@@ -187,6 +198,26 @@ def test_colour_is_for_terminals_without_no_color(tmp_path):
     assert "\033[1mtarget\033[0m" in said(NO_COLOR="")
     assert "\033[" not in said(NO_COLOR="1")
     assert "\033[" not in subprocess.run(command.split(), capture_output=True, text=True).stdout
+
+
+def test_a_bar_counts_in_a_terminal_and_is_gone_at_the_end(tmp_path):
+    samples = np.load(MODEL.with_name("mobilenet_v1.npz"))["calibrate"].astype(np.float32)
+    np.savez(tmp_path / "s.npz", x=np.concatenate([samples] * (48 // len(samples))))  # so many take over a second
+    master, slave = os.openpty()
+    child = subprocess.Popen([SWOOP, "compile", MODEL.with_name("mobilenet_v1.pt2"), "-c", tmp_path / "s.npz", "--threads", "1", "-o", tmp_path / "m.pte"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=slave)
+    os.close(slave)
+    said = b""
+    try:
+        while piece := os.read(master, 4096):
+            said += piece
+    except OSError:  # the other end is closed
+        pass
+    summary = child.communicate(timeout=60)[0]
+    os.close(master)
+    assert child.returncode == 0, said
+    assert re.search(rb"\r\x1b\[K\[#*\.*\] +\d+ %  [a-zA-Z ]+, \d+ s", said), said
+    assert said.endswith(b"\r\x1b[K") and b"\x1b" not in summary
 
 
 def test_several_targets_make_several_files(tmp_path):

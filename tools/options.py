@@ -106,10 +106,13 @@ class Cases:
         if name not in self.nodes:
             module, calibrate, test = small_models.build(name)
             program = write_case(module, calibrate, test, folder)
-            self.nodes[name] = node_of(program)
-            for file, text in CONFIGS.items():
-                (folder / file).write_text(text.replace("KEEP", self.nodes[name]))
+            self.keep(name, node_of(program))
         return folder, self.nodes[name]
+
+    def keep(self, name, node):
+        self.nodes[name] = node
+        for file, text in CONFIGS.items():
+            (self.folder / name / file).write_text(text.replace("KEEP", node))
 
 
 def tried(cases, name, flags, timeout=120):
@@ -118,6 +121,9 @@ def tried(cases, name, flags, timeout=120):
     target = words[words.index("--target") + 1]
     rest = words[: words.index("--target")] + words[words.index("--target") + 2 :]
     verdict = judge(folder, target, rest, timeout)
+    if verdict.kind == "refused" and (joined := re.search(r"this node was joined with (\w+): name that one", verdict.text)):
+        cases.keep(name, joined[1])
+        return tried(cases, name, flags, timeout)
     if verdict.kind == "refused" and "--min-sqnr" in verdict.text and "--min-sqnr" in rest:  # not met; was that to be expected?
         at = rest.index("--min-sqnr")
         return judge(folder, target, rest[:at] + rest[at + 2 :], timeout)

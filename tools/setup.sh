@@ -15,7 +15,7 @@ readonly ARCHITECTURES=(torchvision==0.28.0 timm==1.0.30 transformers==5.22.2)  
 readonly VELA_SHA256=5f260e3aabfb54f5758311efbdd86f742b5e54aba27caffefcfc3175e301341a
 readonly BUILD_PACKAGES=(cmake ninja-build g++ libsimdjson-dev nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev libleptonica-dev
                          libfmt-dev libeigen3-dev python3-venv ccache)
-readonly TEST_PACKAGES=(libgtest-dev clang-14 clang-format-14 libclang-rt-14-dev chromium)
+readonly TEST_PACKAGES=(libgtest-dev clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev chromium zsh fish)
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=$root/.venv

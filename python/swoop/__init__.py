@@ -8,7 +8,7 @@ The package contains the program `swoop` and calls it as a child process. PyTorc
 """
 
 from . import executorch
-from ._api import Program, accuracy, compile, diff, inspect, run
+from ._api import Program, accuracy, compile, diff, inspect, run, sweep
 from ._child import DEMO, Error
 
-__all__ = ["DEMO", "Error", "Program", "accuracy", "compile", "diff", "executorch", "inspect", "run"]
+__all__ = ["DEMO", "Error", "Program", "accuracy", "compile", "diff", "executorch", "inspect", "run", "sweep"]

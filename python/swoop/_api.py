@@ -127,6 +127,17 @@ def accuracy(model: Any, example_inputs: tuple[Any, ...] | None = None, calibrat
         return call("accuracy", path, *_target_flags(target), *given, *_sample_flags(path, folder, calibrate=calibrate))
 
 
+def sweep(model: Any, example_inputs: tuple[Any, ...] | None = None, calibrate: Any = None, **options: Any) -> list[dict[str, Any]]:
+    """The model built for every NPU in every memory mode: the rows that `swoop sweep --json` prints. Takes what `compile` takes.
+
+    `targets` names NPUs (`"ethos-u55-*"`, or a list). A row has `fits`, and `front` if no other is faster in as little SRAM.
+    """
+    given = arguments("sweep", options)
+    with _folder() as folder:
+        path = _model_file(model, example_inputs, folder)
+        return json.loads(call("sweep", path, "--json", *given, *_sample_flags(path, folder, calibrate=calibrate)))["rows"]
+
+
 def diff(a: str | os.PathLike[str] | Program, b: str | os.PathLike[str] | Program, inputs: Any = None, **options: Any) -> dict[str, Any]:
     """What changed between two programs: the object that `swoop diff --json` prints. `broken` lists the thresholds that b exceeds.
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,14 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
                                         OpaqueKernels* opaque = nullptr);
 std::string to_text(const AccuracyReport& report);
 
+// The axis of a layer's operand and of its result, of this rank, that holds channels: what one layer calls channels may
+// be another's positions.
+inline int channels_at(const Node& layer, int rank) { return layer.op == Op::Linear ? rank - 1 : 1; }
+
+// Where `id` is what a layer with weights gives, without bounds: the axis along which its elements may have units of
+// their own.
+std::optional<size_t> units_axis(const Graph& graph, ValueId id);
+
 // Signal over noise per part of an output. An output that a model joins from several values (boxes in pixels, scores
 // between 0 and 1) may be good as a whole and bad in one of them: what is small beside the others has no part in the
 // sum. A group is what one operand of the joining concats becomes in the output, however it is moved afterwards; an
@@ -61,7 +70,9 @@ struct GroupAccuracy {
   std::string name;    // of the value that the group holds
   std::string source;  // "net.py:31"
   double sqnr_db = 0;
-  bool flat = false;  // differs from element to element in float, and nowhere in the file
+  bool flat = false;                       // differs from element to element in float, and nowhere in the file
+  std::vector<size_t> flat_channels = {};  // the same within a channel, of groups with units_axis()
+  std::optional<std::pair<size_t, double>> worst_channel = {};  // and its dB
 };
 
 class OutputGroups {
@@ -82,19 +93,31 @@ class OutputGroups {
       min = std::min(min, x);
       max = std::max(max, x);
     }
+    void add(const Extent& other) {
+      min = std::min(min, other.min);
+      max = std::max(max, other.max);
+    }
     bool moves() const { return max > min; }
   };
-  struct Group {
-    std::string name;
-    std::string source;
+  // Elements of one group and, where it has units_axis(), of one channel.
+  struct Channel {
     Noise noise;
     Extent expected;
     Extent actual;
   };
+  struct Group {
+    std::string name;
+    std::string source;
+    size_t first = 0;  // of its channels
+    size_t count = 1;
+  };
   struct Output {
-    std::vector<uint32_t> group_of;  // by element
+    std::vector<uint32_t> channel_of;  // by element
+    std::vector<Channel> channels;
     std::vector<Group> groups;
   };
+  static GroupAccuracy accuracy_of(size_t number, const Output& output, const Group& group);
+
   std::vector<Output> outputs_;
 };
 

@@ -8,9 +8,16 @@ namespace swoop {
 
 namespace {
 
-// Which value each element of an output comes from: numbers of values, moved by the kernels that move the elements.
+// Which value, and which channel of it, each element of an output comes from: numbers of channels, moved by the kernels
+// that move the elements.
 class Labels {
  public:
+  struct Leaf {
+    ValueId value = kNone;
+    size_t first = 0;  // number of its channels
+    size_t count = 1;
+  };
+
   explicit Labels(const Graph& graph) : graph_(graph) {}
 
   Result<Tensor> of(ValueId id) {
@@ -35,7 +42,7 @@ class Labels {
     return std::move(results[0]);
   }
 
-  const std::vector<ValueId>& leaves() const { return leaves_; }
+  const std::vector<Leaf>& leaves() const { return leaves_; }
 
  private:
   // A pad adds elements of its own, and an index that comes at run time may choose any.
@@ -47,19 +54,32 @@ class Labels {
   }
 
   Tensor leaf(ValueId id) {
-    auto at = std::find(leaves_.begin(), leaves_.end(), id);
-    auto label = static_cast<float>(at - leaves_.begin());
-    if (at == leaves_.end()) leaves_.push_back(id);
-    Tensor tensor = make_tensor(DType::F32, graph_.type(id).shape);
-    std::fill(tensor.as<float>().begin(), tensor.as<float>().end(), label);
+    const Shape& shape = graph_.type(id).shape;
+    const std::optional<size_t> axis = units_axis(graph_, id);
+    auto known = std::find_if(leaves_.begin(), leaves_.end(), [&](const Leaf& leaf) { return leaf.value == id; });
+    if (known == leaves_.end()) {
+      const size_t first = leaves_.empty() ? 0 : leaves_.back().first + leaves_.back().count;
+      known = leaves_.insert(known, {id, first, axis ? static_cast<size_t>(shape[*axis]) : 1});
+    }
+    size_t inner = 1;  // elements of a channel in a row
+    for (size_t d = axis ? *axis + 1 : shape.size(); d < shape.size(); ++d) inner *= static_cast<size_t>(shape[d]);
+    Tensor tensor = make_tensor(DType::F32, shape);
+    std::span<float> labels = tensor.as<float>();
+    for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<float>(known->first + i / inner % known->count);
     return tensor;
   }
 
   const Graph& graph_;
-  std::vector<ValueId> leaves_;
+  std::vector<Leaf> leaves_;
 };
 
 }  // namespace
+
+std::optional<size_t> units_axis(const Graph& graph, ValueId id) {
+  const Node* node = graph.producer(id);
+  if (!node || !info(node->op).traits.weights || bounds_of(*node) != kAllReals) return std::nullopt;
+  return static_cast<size_t>(channels_at(*node, graph.type(id).rank()));
+}
 
 Result<OutputGroups> OutputGroups::of(const Graph& reference) {
   OutputGroups groups;
@@ -68,11 +88,12 @@ Result<OutputGroups> OutputGroups::of(const Graph& reference) {
     if (!is_float(reference.type(id).dtype) || reference.type(id).quantized()) continue;
     Labels labels(reference);
     TRY_ASSIGN(Tensor label_of, labels.of(id));
-    for (float label : label_of.as<float>()) output.group_of.push_back(static_cast<uint32_t>(label));
-    for (ValueId leaf : labels.leaves()) {
-      const Node* producer = reference.producer(leaf);
+    for (float label : label_of.as<float>()) output.channel_of.push_back(static_cast<uint32_t>(label));
+    for (const Labels::Leaf& leaf : labels.leaves()) {
+      const Node* producer = reference.producer(leaf.value);
       const Loc* loc = producer ? reference.loc(producer->loc) : nullptr;
-      output.groups.push_back({reference.value(leaf).name, loc ? to_text(*loc) : "", {}, {}, {}});
+      output.groups.push_back({reference.value(leaf.value).name, loc ? to_text(*loc) : "", leaf.first, leaf.count});
+      output.channels.resize(leaf.first + leaf.count);
     }
   }
   return groups;
@@ -84,24 +105,44 @@ void OutputGroups::add(size_t output, const Tensor& expected, const Tensor& actu
   if (expected.dtype != DType::F32 || actual.dtype != DType::F32) return;
   Output& o = outputs_[output];
   std::span<const float> r = expected.as<float>(), a = actual.as<float>();
-  for (size_t i = 0; i < o.group_of.size(); ++i) {
-    Group& group = o.groups[o.group_of[i]];
+  for (size_t i = 0; i < o.channel_of.size(); ++i) {
+    Channel& channel = o.channels[o.channel_of[i]];
     if (!std::isfinite(r[i])) continue;
-    group.noise.add(r[i], a[i]);
-    group.expected.add(r[i]);
-    group.actual.add(a[i]);
+    channel.noise.add(r[i], a[i]);
+    channel.expected.add(r[i]);
+    channel.actual.add(a[i]);
   }
+}
+
+GroupAccuracy OutputGroups::accuracy_of(size_t number, const Output& output, const Group& group) {
+  GroupAccuracy accuracy{.output = number, .name = group.name, .source = group.source};
+  std::span<const Channel> channels = std::span(output.channels).subspan(group.first, group.count);
+  Channel all;
+  for (const Channel& channel : channels) {
+    all.noise.signal += channel.noise.signal;
+    all.noise.error += channel.noise.error;
+    all.expected.add(channel.expected);
+    all.actual.add(channel.actual);
+  }
+  accuracy.sqnr_db = all.noise.db();
+  accuracy.flat = all.expected.moves() && !all.actual.moves();
+  if (group.count == 1) return accuracy;
+  // Sums of floats as large as the group's own are off by as much as this.
+  const float rounding = std::max(std::fabs(all.expected.min), std::fabs(all.expected.max)) * 0x1p-20f;
+  for (size_t c = 0; c < channels.size(); ++c) {
+    const Channel& channel = channels[c];
+    if (channel.expected.max - channel.expected.min > rounding && !channel.actual.moves())
+      accuracy.flat_channels.push_back(c);
+    if (channel.noise.signal > 0 && (!accuracy.worst_channel || channel.noise.db() < accuracy.worst_channel->second))
+      accuracy.worst_channel = {c, channel.noise.db()};
+  }
+  return accuracy;
 }
 
 std::vector<GroupAccuracy> OutputGroups::worst_first() const {
   std::vector<GroupAccuracy> list;
   for (size_t i = 0; i < outputs_.size(); ++i)
-    for (const Group& group : outputs_[i].groups)
-      list.push_back({.output = i,
-                      .name = group.name,
-                      .source = group.source,
-                      .sqnr_db = group.noise.db(),
-                      .flat = group.expected.moves() && !group.actual.moves()});
+    for (const Group& group : outputs_[i].groups) list.push_back(accuracy_of(i, outputs_[i], group));
   std::stable_sort(list.begin(), list.end(), [](const GroupAccuracy& a, const GroupAccuracy& b) {
     return std::pair(!a.flat, a.sqnr_db) < std::pair(!b.flat, b.sqnr_db);
   });

@@ -34,6 +34,27 @@ TEST(Groups, parts_are_found_behind_movement_and_the_flat_one_comes_first) {
   EXPECT_GT(parts[1].sqnr_db, 50);
 }
 
+TEST(Groups, a_channel_of_a_head_that_is_flat_in_the_file_is_found) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[2,1])
+  %w = const f32[3,1] = [1000,1,0]
+  %y = linear %x, %w : f32[2,3] name "y"
+  %turned = transpose %y perm=[1,0] : f32[3,2]
+  return %turned
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  Result<OutputGroups> groups = OutputGroups::of(*graph);
+  ASSERT_TRUE(groups) << groups.error().message;
+  groups->add(0, numbers({3, 2}, {1000, 500, 1, 0.5f, 0, 0}), numbers({3, 2}, {1000, 504, 0, 0, 0, 0}));
+  std::vector<GroupAccuracy> parts = groups->worst_first();
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_FALSE(parts[0].flat);
+  EXPECT_GT(parts[0].sqnr_db, 40) << "which says nothing of the second channel";
+  EXPECT_EQ(parts[0].flat_channels, std::vector<size_t>{1});
+  ASSERT_TRUE(parts[0].worst_channel);
+  EXPECT_EQ(parts[0].worst_channel->first, 1u);
+  EXPECT_LT(parts[0].worst_channel->second, 1);
+}
+
 TEST(Groups, what_is_constant_in_float_may_be_constant) {
   Result<Graph> graph = parse(R"(graph "g" (%x: f32[2])
   %y = unary %x fn="relu" : f32[2]

@@ -50,11 +50,19 @@ bool divide_by_multiplying(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// The matrix that operand i of a matmul is, and the other one at least: leading ones say nothing. Empty: it is none.
+Shape matrix_shape(const Rewriter& rw, const Node& n, size_t i) {
+  Shape shape = rw.type(n.inputs[i]).shape;
+  if (rw.type(n.inputs[1 - i]).rank() < std::max<int>(2, static_cast<int>(shape.size()))) return {};
+  while (shape.size() > 2 && shape[0] == 1) shape.erase(shape.begin());
+  return shape.size() == 2 ? shape : Shape{};
+}
+
 // matmul(x, constant matrix)  ->  linear(x, transposed constant): weights get a scale per output channel
 bool matmul_to_linear(Rewriter& rw, const Node& n) {
   if (!plain_floats(rw, n) || !is_float_constant(rw, n.inputs[1]) || rw.value(n.inputs[0]).constant) return false;
-  const Shape& shape = rw.type(n.inputs[1]).shape;
-  if (shape.size() != 2) return false;
+  const Shape shape = matrix_shape(rw, n, 1);
+  if (shape.empty()) return false;
   Tensor matrix = to_tensor(rw.value(n.inputs[1]));
   std::span<const float> from = matrix.as<float>();
   std::vector<float> turned(from.size());
@@ -71,14 +79,30 @@ bool matmul_to_linear(Rewriter& rw, const Node& n) {
 // layer with weights. 40 x 201 on 98 columns: 3,165 -> 25 kcycles on U55-128, 28 -> 22 on U85-256.
 bool left_matmul_to_linear(Rewriter& rw, const Node& n) {
   if (!plain_floats(rw, n) || !is_float_constant(rw, n.inputs[0]) || rw.value(n.inputs[1]).constant) return false;
-  const int rank = rw.type(n.inputs[1]).rank();
-  if (rw.type(n.inputs[0]).rank() != 2 || rank < 2) return false;
-  Ints swap(static_cast<size_t>(rank));
+  const Shape shape = matrix_shape(rw, n, 0);
+  if (shape.empty()) return false;
+  Tensor matrix = to_tensor(rw.value(n.inputs[0]));
+  ValueId weight = float_constant(rw, shape, matrix.as<float>(), rw.value(n.inputs[0]).name);
+  Ints swap(static_cast<size_t>(rw.type(n.inputs[1]).rank()));
   std::iota(swap.begin(), swap.end(), 0);
   std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
   ValueId columns = rw.make(Op::Transpose, {n.inputs[1]}, {{Key::Perm, swap}});
-  ValueId product = rw.make(Op::Linear, {columns, n.inputs[0], kNone}, n.attrs);
+  ValueId product = rw.make(Op::Linear, {columns, weight, kNone}, n.attrs);
   rw.replace(n, rw.make(Op::Transpose, {product}, {{Key::Perm, swap}}));
+  return true;
+}
+
+// matmul(x, the same constant matrix B times)  ->  matmul(x, that matrix): a linear layer on a value that is not
+// contiguous, as recurrent layers with a batch have it, is exported as such a product
+bool share_constant_matrix(Rewriter& rw, const Node& n) {
+  const Shape b = rw.type(n.inputs[1]).shape;
+  if (!plain_floats(rw, n) || !is_float_constant(rw, n.inputs[1]) || b.size() != 3 || b[0] < 2) return false;
+  if (rw.type(n.inputs[0]).rank() != 3 || rw.type(n.inputs[0]).shape[0] != b[0]) return false;
+  Tensor matrices = to_tensor(rw.value(n.inputs[1]));
+  const std::span<const float> all = matrices.as<float>();
+  const auto size = static_cast<size_t>(b[1] * b[2]);
+  if (!std::equal(all.begin() + static_cast<std::ptrdiff_t>(size), all.end(), all.begin())) return false;
+  rw.set_input(n, 1, float_constant(rw, {b[1], b[2]}, all.first(size), rw.value(n.inputs[1]).name));
   return true;
 }
 
@@ -122,6 +146,7 @@ const Rule kPrepareRules[] = {
     {"divide-by-multiplying", {Op::Div}, divide_by_multiplying},
     {"matmul-to-linear", {Op::MatMul}, matmul_to_linear},
     {"left-matmul-to-linear", {Op::MatMul}, left_matmul_to_linear},
+    {"share-constant-matrix", {Op::MatMul}, share_constant_matrix},
     {"split-constant-matmul", {Op::MatMul}, split_constant_matmul},
     {"mask-to-booleans", {Op::Attention}, mask_to_booleans},
 };

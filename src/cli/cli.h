@@ -51,7 +51,9 @@ std::string settings_file(const CommandRow& command);
 // Reads such a file into a command that was parsed: a flag on the command line goes before the file.
 Result<void> read_settings(CLI::App& command, const std::string& path);
 
-// After a command line that was refused: what was perhaps meant. A line, or nothing.
+// After a command line that was refused. unknown_command: that its first word is no command, if it is none.
+// suggestion: which flag was perhaps meant. A line, or nothing.
+std::string unknown_command(std::span<const CommandRow> commands, std::span<char* const> words);
 std::string suggestion(std::span<const CommandRow> commands, std::span<char* const> words);
 
 // The labels of a text in bold, warnings in yellow, errors in red, where `stream` is a terminal and NO_COLOR is not

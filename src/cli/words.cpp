@@ -10,23 +10,34 @@
 
 namespace swoop {
 
-std::string suggestion(std::span<const CommandRow> commands, std::span<char* const> words) {
-  if (words.size() < 2) return "";
-  const std::string first = words[1];
-  auto command =
-      std::find_if(commands.begin(), commands.end(), [&](const CommandRow& row) { return row.name == first; });
+namespace {
+
+const CommandRow* find_command(std::span<const CommandRow> commands, std::string_view name) {
+  auto found = std::find_if(commands.begin(), commands.end(), [&](const CommandRow& row) { return row.name == name; });
+  return found == commands.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string unknown_command(std::span<const CommandRow> commands, std::span<char* const> words) {
+  if (words.size() < 2 || words[1][0] == '-' || find_command(commands, words[1])) return "";
   std::vector<std::string> names;
-  if (command == commands.end()) {
-    for (const CommandRow& row : commands) names.push_back(row.name);
-    const std::string_view meant = nearest(first, names);
-    return meant.empty() ? "" : fmt::format("There is no command '{}'. Did you mean {}?\n", first, meant);
-  }
+  for (const CommandRow& row : commands) names.push_back(row.name);
+  const std::string_view meant = nearest(words[1], names);
+  return fmt::format("There is no command '{}'.{} `swoop --help` lists them.\n", words[1],
+                     meant.empty() ? "" : fmt::format(" Did you mean {}?", meant));
+}
+
+std::string suggestion(std::span<const CommandRow> commands, std::span<char* const> words) {
+  const CommandRow* command = words.size() < 2 ? nullptr : find_command(commands, words[1]);
+  if (!command) return "";
+  std::vector<std::string> names;
   for (const OptionRow& option : command->options) names.push_back(option.name);
   for (const std::string word : words.subspan(2)) {
     const std::string flag = word.substr(0, word.find('='));
     if (!flag.starts_with("--") || std::find(names.begin(), names.end(), flag) != names.end()) continue;
     if (const std::string_view meant = nearest(flag, names); !meant.empty())
-      return fmt::format("swoop {} has no {}. Did you mean {}?\n", first, flag, meant);
+      return fmt::format("swoop {} has no {}. Did you mean {}?\n", command->name, flag, meant);
   }
   return "";
 }

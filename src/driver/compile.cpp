@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <list>
 #include <unordered_map>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "driver/layer_map.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
+#include "driver/tosa_model.h"
 #include "driver/verify.h"
 #include "emit/emit.h"
 #include "import/import.h"
@@ -53,18 +55,15 @@ Result<void> check_stop_after(std::string_view name) {
                did_you_mean(name, known));
 }
 
-// What --min-sqnr came to.
-std::string raised_text(const QuantizeReport& report) {
+// What --min-sqnr came to, of a file that meets it.
+std::string raised_text(const QuantizeReport& report, double wanted, const Summary& summary) {
   std::vector<std::string> names;
-  for (const RaisedLayer& layer : report.raised) names.push_back(layer.name);
-  double reached = report.sqnr_db.value_or(0);
-  std::string text =
-      fmt::format("--min-sqnr {:.1f} dB {}: {:.1f} dB with {} layer{} moved to int16{}{}; {:.0f} -> {:.0f} cycles",
-                  *report.wanted_sqnr, reached >= *report.wanted_sqnr ? "is met" : "cannot be met", reached,
-                  names.size(), names.size() == 1 ? "" : "s", names.empty() ? "" : ": ", fmt::join(names, ", "),
-                  report.cost_before, report.cost_after);
-  for (const UnpricedLayer& layer : report.unpriced)
-    text += fmt::format("; {} was left at int8: {}", layer.name, layer.reason);
+  for (const Candidate& layer : report.raised_layers()) names.push_back(layer.name);
+  std::string text = fmt::format("--min-sqnr {:.1f} dB is met: {:.1f} dB with {} layer{} moved to int16", wanted,
+                                 worst_sqnr(summary).value_or(0), names.size(), names.size() == 1 ? "" : "s");
+  if (!names.empty())
+    text += fmt::format(": {}; {:.0f} -> {} cycles", fmt::join(names, ", "), report.ranking->cost,
+                        totals_of(summary).total_cycles);
   return text;
 }
 
@@ -111,6 +110,8 @@ class Compile {
     if (!options_.dump.empty()) TRY(make_directory(options_.dump));
 
     progress_.stage("reading the model");
+    TRY_ASSIGN(const bool is_tosa, is_tosa_file(options_.model));
+    if (is_tosa) return run_tosa();
     TRY_ASSIGN(Graph whole,
                timed("import", [&] { return read_model(options_.model, options_.sizes, &import_warnings_); }));
     TRY(dump_graph(whole, 0, "import"));
@@ -126,27 +127,55 @@ class Compile {
                                         pipeline_.milliseconds.end());
     if (stops_before) return stopped(print(whole, {false, true}));
 
-    while (true) {
-      Graph graph = clone(whole);
-      TRY(timed(kPartition, [&] {
-        return run_steps(graph, pipeline_, kPartition, kPartition,
-                         [&](size_t number, std::string_view step) { return dump_graph(graph, number, step); });
+    TRY_ASSIGN(std::optional<std::string> text, build_soundly(whole));
+    if (text) return stopped(std::move(*text));
+    std::list<Graph> tries;  // none is let go: a clone points to the original's constants
+    while (aim_higher()) {
+      Graph& raised = tries.emplace_back(clone(*pipeline_.reference));
+      TRY(timed("quantize", [&] {
+        return run_steps(raised, pipeline_, "quantize", step_before(kPartition),
+                         [&](size_t number, std::string_view step) { return dump_graph(raised, number, step); });
       }));
-      if (options_.stop_after == kPartition) return stopped(print(graph, {false, true}));
-      Result<std::vector<RegionFault>> faults = build(graph);
-      if (faults && faults->empty() && options_.stop_after == kLower) return stopped(tosa_text());
-      if (faults && faults->empty()) break;
-      if (!faults && pipeline_.verdicts.empty()) return faults.error();
-      if (!faults) return lost(fmt::format("; in another form the build fails as well: {}", faults.error().message));
-      TRY_ASSIGN(const bool again, rescue(*faults));
-      if (!again) return lost("");
+      TRY(build_soundly(raised));
     }
+    return finish();
+  }
+
+ private:
+  // A .tosa file is one region as it is: there is no other form to try.
+  Result<CompileResult> run_tosa() {
+    if (!options_.stop_after.empty() && options_.stop_after != kLower)
+      return error("--stop-after {}: a .tosa file goes through no such step; {} prints its operators",
+                   options_.stop_after, kLower);
+    TRY_ASSIGN(TosaModel model, timed("import", [&] { return read_tosa_model(options_.model); }));
+    pipeline_.partition.regions.push_back(std::move(model.region));
+    given_ = std::move(model.program);
+    if (!options_.samples.empty()) {
+      TRY_ASSIGN(pipeline_.samples, load_samples(options_.samples, model.graph, options_.sample_options));
+    }
+    Result<std::vector<RegionFault>> faults = build(model.graph);
+    if (!faults) return error("{}: {}", options_.model, faults.error().message);
+    if (options_.stop_after == kLower) return stopped(tosa_text());
+    if (faults->empty()) return finish();
+    const RegionFault& fault = faults->front();
+    if (!fault.inputs) return error("{}: {}", options_.model, fault.what);
+    if (Result<std::vector<tosa::TensorData>> legal = tosa::run(*given_, *fault.inputs); !legal)
+      return error("{}: {}", options_.model, legal.error().message);
+    TRY(rescue(*faults));
+    return lost("");
+  }
+
+  // What the file has to keep to, and the file.
+  Result<CompileResult> finish() {
     remove_bundle(bundle());
     if (!options_.board.empty()) {
       TRY_ASSIGN(const Board* board, find_board(options_.board));
       result_.summary.board = fit_board(*board, result_.summary);
     }
-    TRY(check_gates(result_.summary, options_));
+    if (Result<void> gates = check_gates(result_.summary, options_); !gates)
+      return best_db_ ? error("{}; {}", gates.error().message, best_text()) : gates.error();
+    if (const auto& wanted = options_.quantize.min_sqnr; wanted && pipeline_.quantized)
+      result_.summary.warnings.push_back(raised_text(*pipeline_.quantized, *wanted, result_.summary));
     progress_.stage("writing the program");
     result_.summary.output = output_path();
     if (options_.tosa) TRY(check_one_region());
@@ -157,11 +186,51 @@ class Compile {
     return std::move(result_);
   }
 
- private:
   Result<CompileResult> stopped(std::string text) {
     result_.stopped = std::move(text);
     result_.stats = stats_text(pipeline_.stats);
     return std::move(result_);
+  }
+
+  // Tries until regor's program computes what it should. A text: what --stop-after asks for.
+  Result<std::optional<std::string>> build_soundly(const Graph& whole) {
+    while (true) {
+      Graph graph = clone(whole);
+      TRY(timed(kPartition, [&] {
+        return run_steps(graph, pipeline_, kPartition, kPartition,
+                         [&](size_t number, std::string_view step) { return dump_graph(graph, number, step); });
+      }));
+      if (options_.stop_after == kPartition) return std::optional(print(graph, {false, true}));
+      Result<std::vector<RegionFault>> faults = build(graph);
+      if (faults && faults->empty() && options_.stop_after == kLower) return std::optional(tosa_text());
+      if (faults && faults->empty()) return std::optional<std::string>();
+      if (!faults && pipeline_.verdicts.empty()) return faults.error();
+      if (!faults) return lost(fmt::format("; in another form the build fails as well: {}", faults.error().message));
+      TRY_ASSIGN(const bool again, rescue(*faults));
+      if (!again) return lost("");
+    }
+  }
+
+  // Whether more layers in int16 may bring the file to --min-sqnr; then the forecast has to be better by what the file
+  // falls short. The last try raises all that there is.
+  bool aim_higher() {
+    constexpr int kTries = 3;
+    const std::optional<double>& wanted = options_.quantize.min_sqnr;
+    const std::optional<double> worst = worst_sqnr(result_.summary);
+    if (!wanted || !worst || !pipeline_.quantized || *worst >= *wanted) return false;
+    best_db_ = std::max(best_db_.value_or(*worst), *worst);
+    const QuantizeReport& report = *pipeline_.quantized;
+    if (report.ranking && report.raised == report.ranking->candidates.size()) return false;
+    const double missing = *wanted - *worst + 0.1;
+    pipeline_.aim = ++tries_ < kTries ? *report.sqnr_db + missing : std::numeric_limits<double>::infinity();
+    pipeline_.verdicts.clear();
+    return true;
+  }
+
+  std::string best_text() const {
+    const QuantizeReport& report = *pipeline_.quantized;
+    return fmt::format("{:.1f} dB is the best that was reached, with up to {} of {} layers in int16", *best_db_,
+                       report.raised, report.ranking ? report.ranking->candidates.size() : 0);
   }
 
   // A .tosa file holds one program, and no kernels of the runtime.
@@ -221,7 +290,7 @@ class Compile {
       for (const auto& region : pipeline_.partition.regions) {
         CompiledRegion& compiled = regions_.emplace_back();
         std::string culprit;
-        Result<tosa::Program> lowered = lower(*region, &culprit);
+        Result<tosa::Program> lowered = given_ ? *given_ : lower(*region, &culprit);
         if (!lowered && culprit.empty()) return lowered.error();
         if (!lowered) {
           faults.push_back({regions_.size() - 1, lowered.error().message, {}, culprit});
@@ -348,8 +417,17 @@ class Compile {
       check.pipeline = &pipeline_;
       for (const RegionSummary& region : summary.regions) check.macs += region.estimates.macs;
       check.bundle = bundle();
-      TRY_ASSIGN(FileVerdict verdict, check_file(check));
+      if (!pipeline_.samples) {
+        TRY_ASSIGN(check.made_up, given_ ? random_codes(*given_, graph) : load_samples("random:0", *pipeline_.typed));
+        if (!given_) check.made_up.inputs.resize(1);
+      }
+      Result<FileVerdict> checked = check_file(check);
+      if (!checked && given_ && !pipeline_.samples)
+        return error("{} (with made-up inputs; --calibrate FILE.npz gives others)", checked.error().message);
+      TRY_ASSIGN(FileVerdict verdict, std::move(checked));
       summary.accuracy = std::move(verdict.accuracy);
+      if (pipeline_.quantized && pipeline_.quantized->left_out)
+        summary.accuracy->left_out = {pipeline_.quantized->left_out->seen_db, pipeline_.quantized->left_out->unseen_db};
       if (!verdict.fault && !options_.report.empty() && pipeline_.reference) TRY(measure_layers(*summary.accuracy));
       if (!verdict.fault) return faults;
       verdict.fault->region = numbers[verdict.fault->region];
@@ -376,11 +454,14 @@ class Compile {
   const CompileOptions& options_;
   std::vector<std::string> import_warnings_;
   Pipeline pipeline_;
+  std::optional<tosa::Program> given_;  // of a .tosa file: the only region
   Progress progress_{kStages};
   std::vector<CompiledRegion> regions_;
   Buffer pte_;
-  ProgramInfo info_;   // of pte_
-  std::string fault_;  // the last that regor showed
+  ProgramInfo info_;               // of pte_
+  std::string fault_;              // the last that regor showed
+  int tries_ = 0;                  // to meet --min-sqnr
+  std::optional<double> best_db_;  // of the tries that did not
   Timer total_;
   CompileResult result_;
 };
@@ -506,12 +587,13 @@ void Compile::summarize(const Graph& graph) {
     s.warnings.push_back("UNCALIBRATED: the ranges were measured on random data; use the program for dry runs only");
   if (pipeline_.quantized)
     s.warnings.insert(s.warnings.end(), pipeline_.quantized->warnings.begin(), pipeline_.quantized->warnings.end());
-  if (pipeline_.quantized && pipeline_.quantized->wanted_sqnr) s.warnings.push_back(raised_text(*pipeline_.quantized));
 }
 
 }  // namespace
 
 Result<Graph> read_model(const std::string& path, const OpenSizes& sizes, std::vector<std::string>* warnings) {
+  TRY_ASSIGN(const bool is_tosa, is_tosa_file(path));
+  if (is_tosa) return error("{}: a .tosa file is quantized already; `swoop compile` takes it", path);
   TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
   bool is_text = text_of(file->bytes()).starts_with("graph \"");
   std::vector<ImportNote> notes;

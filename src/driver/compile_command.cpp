@@ -7,6 +7,8 @@
 #include "driver/compile.h"
 #include "driver/figures.h"
 #include "driver/flags.h"
+#include "driver/overlay.h"
+#include "driver/tosa_model.h"
 #include "support/file.h"
 
 namespace swoop {
@@ -26,10 +28,18 @@ Result<void> compare_builds(const std::string& path, Summary& summary) {
   return {};
 }
 
-// What is made of a finished program: --report, --header, --firmware.
+Result<void> write_overlay(const CompileOptions& options, const Summary& summary) {
+  if (options.tosa) return write_file(options.overlay, overlay_json(summary, nullptr));
+  TRY_ASSIGN(std::shared_ptr<const MappedFile> pte, MappedFile::open(summary.output));
+  TRY_ASSIGN(const ProgramInfo program, read_pte(pte->bytes()));
+  return write_file(options.overlay, overlay_json(summary, &program));
+}
+
+// What is made of a finished program: --report, --overlay, --header, --firmware.
 Result<void> write_beside(const CompileOptions& options, Summary& summary) {
   if (!options.compare.empty()) TRY(compare_builds(options.compare, summary));
   if (!options.report.empty()) TRY(write_file(options.report, to_html(summary)));
+  if (!options.overlay.empty()) TRY(write_overlay(options, summary));
   if (options.header.empty() && options.firmware.empty()) return {};
   TRY_ASSIGN(std::shared_ptr<const MappedFile> pte, MappedFile::open(summary.output));
   if (!options.header.empty()) TRY(write_file(options.header, to_header(summary, pte->bytes(), options.header)));
@@ -39,6 +49,21 @@ Result<void> write_beside(const CompileOptions& options, Summary& summary) {
     const std::string path = options.firmware + "/" + name;
     if (name == kFirmwareHeader || !std::filesystem::exists(path))
       TRY(write_file(path, text));  // the rest may be changed
+  }
+  return {};
+}
+
+// A .tosa file has its numbers, shapes and ports: flags about those would have no effect.
+Result<void> check_settled(const CLI::App& command, const std::string& model) {
+  TRY_ASSIGN(const bool is_tosa, is_tosa_file(model));
+  if (!is_tosa) return {};
+  const std::string_view others[] = {"--test", "--io", "--io-layout", "--batch", "--shape"};
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool settled =
+        option->get_group() == kQuantizationGroup || std::ranges::find(others, name) != std::end(others);
+    if (option->count() > 0 && settled && name != "--calibrate")
+      return error("{}: {} is a .tosa file, which is quantized already", name, model);
   }
   return {};
 }
@@ -55,7 +80,7 @@ int run_one(const CompileOptions& options, const std::string& quantize_config) {
   if (Result<void> free = check_output(options.output, reads); !free) return fail(free.error());
   const std::string others[] = {quantize_config, options.model,           options.samples, options.test,
                                 options.output,  options.npu.config_path, options.compare};
-  for (const std::string& written : {options.report, options.header})
+  for (const std::string& written : {options.report, options.header, options.overlay})
     if (Result<void> free = check_output(written, others); !free) return fail(free.error());
   Result<CompileResult> result = compile(options);
   if (!result) return fail(result.error());
@@ -82,7 +107,7 @@ int run(ModelFlags& flags) {
     options.target = target;
     if (options.output.empty())
       options.output = std::filesystem::path(options.model).replace_extension(".pte").string();
-    for (std::string* path : {&options.output, &options.report, &options.header, &options.firmware})
+    for (std::string* path : {&options.output, &options.report, &options.overlay, &options.header, &options.firmware})
       *path = with_target(*path, target);
     worst = std::max(worst, run_one(options, flags.quantize_config));
   }
@@ -121,7 +146,7 @@ Command compile_command(CLI::App& app) {
   auto layouts = std::make_shared<std::vector<std::string>>();
   auto no_verify = std::make_shared<bool>(false);
   CompileOptions& o = flags->options;
-  CLI::App* command = app.add_subcommand("compile", "Compile a model exported with torch.export.save");
+  CLI::App* command = app.add_subcommand("compile", "Compile a model exported with torch.export.save, or a .tosa file");
   add_model_flags(*command, *flags);
 
   command->option_defaults()->group("The program");
@@ -173,6 +198,12 @@ Command compile_command(CLI::App& app) {
   command->add_option("--report", o.report, "write what is known about the build as one .html file")->type_name("FILE");
   command->add_option("--compare", o.compare, "another build's .pte: what changed is in the report and in the JSON")
       ->type_name("FILE");
+  command
+      ->add_option(
+          "--overlay", o.overlay,
+          "write the cycles of each node as Model Explorer's node data, for the .pte, or for the .tosa file of "
+          "--target tosa and --dump")
+      ->type_name("FILE");
   command->add_flag("--json", o.json, "print the summary as JSON");
   command->add_flag("-q,--quiet", o.quiet, "print no summary");
 
@@ -189,6 +220,8 @@ Command compile_command(CLI::App& app) {
       "  swoop compile quantized.pt2 --io int8 --no-host --max-sram 512KiB --firmware firmware");
   return {command, [flags, io, layouts, no_verify] {
             if (Result<void> understood = understand(*flags); !understood) return fail(understood.error());
+            if (Result<void> free = check_settled(*flags->command, flags->options.model); !free)
+              return fail(free.error());
             if (Result<void> known = parse_ports(*io, *layouts, flags->options.ports); !known)
               return fail(known.error());
             flags->options.verify = !*no_verify;

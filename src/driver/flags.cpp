@@ -31,7 +31,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   CompileOptions& o = flags.options;
   flags.command = &command;
   command.option_defaults()->group("Model and target");
-  command.add_option("model", o.model, "the .pt2 file")->type_name("FILE");
+  command.add_option("model", o.model, "the .pt2 file; `compile` and `sweep` also take a .tosa file")
+      ->type_name("FILE");
   command
       .add_option("--config", flags.configs,
                   "settings of the project (.toml, as `swoop init` writes it), or a vela.ini instead of Vela's own")
@@ -52,7 +53,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::Validator(CLI::PositiveNumber).description(""));
   command.add_option("--shape", flags.shapes, "the shape of an input that was exported as dynamic: x=1x3x96x96");
 
-  command.option_defaults()->group("Quantization");
+  command.option_defaults()->group(kQuantizationGroup);
   command
       .add_option("-c,--calibrate", o.samples,
                   "samples for a float model: an .npz with one array per input, a folder of such files or of images, "

@@ -24,6 +24,8 @@ struct ModelFlags {
   int threads = 0;
 };
 
+inline constexpr const char* kQuantizationGroup = "Quantization";
+
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 // Reads the files that flags name, settings first, and turns words into options. The target is the first of `targets`.

@@ -68,12 +68,13 @@ void Forecast::take(const Value& value, Buffer codes) {
   taken_.try_emplace(found->second, Taken{&value, std::move(codes)});
 }
 
-tosa::Observer Forecast::observer(const Graph& region) {
+tosa::Observer Forecast::observer(const Graph& region, const tosa::Body& main) {
   std::map<std::string, const Value*> by_name;
   for (NodeId id : region.order())
     for (ValueId output : region.node(id).outputs) by_name.emplace(region.value(output).name, &region.value(output));
-  return [this, by_name = std::move(by_name)](const tosa::Body& body, const tosa::Operator&, tosa::TensorId output,
-                                              const tosa::TensorData& result) {
+  return [this, &main, by_name = std::move(by_name)](const tosa::Body& body, const tosa::Operator&,
+                                                     tosa::TensorId output, const tosa::TensorData& result) {
+    if (&body != &main) return;  // a branch may use a name of the region's for another value
     auto found = by_name.find(body.tensors[output].name);
     if (found != by_name.end()) take(*found->second, result.data);
   };

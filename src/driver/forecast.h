@@ -35,7 +35,7 @@ class Forecast {
   Forecast(const Graph& typed, OpaqueKernels* opaque);
 
   // Takes what each operator of a region gives.
-  tosa::Observer observer(const Graph& region);
+  tosa::Observer observer(const Graph& region, const tosa::Body& main);
 
   // Compares what was taken during one run of the file, and forgets it. `sample`: the inputs of that run, state as the
   // run before left it.

@@ -38,7 +38,7 @@ Forecast::Comparison compare(const std::vector<int>& codes) {
   body.tensors.push_back({.name = "t", .dtype = tosa::DType::I8, .shape = {3, 2}, .is_const = false, .data = {}});
   Buffer bytes;
   for (int code : codes) append(bytes, static_cast<int8_t>(code));
-  forecast.observer(region)(body, tosa::Operator{}, 0, {tosa::DType::I8, {3, 2}, bytes});
+  forecast.observer(region, body)(body, tosa::Operator{}, 0, {tosa::DType::I8, {3, 2}, bytes});
   Tensor x = input();
   Result<Forecast::Comparison> comparison = forecast.compare({&x, 1});
   CHECK(comparison, "{}", comparison.error().message);
@@ -51,6 +51,18 @@ TEST(Forecast, accepts_what_the_types_allow) {
   EXPECT_EQ(right.layers, 1u);
   EXPECT_TRUE(right.faults.empty());
   EXPECT_TRUE(compare({-95, 0, -77, 47, -46, 90}).faults.empty()) << "a step more or less is rounding";
+}
+
+TEST(Forecast, takes_nothing_of_a_branch) {
+  Graph typed = parsed(kTyped), region = turned();
+  Forecast forecast(typed, nullptr);
+  tosa::Body main, branch;
+  branch.tensors.push_back({.name = "t", .dtype = tosa::DType::I8, .shape = {3, 2}, .is_const = false, .data = {}});
+  forecast.observer(region, main)(branch, tosa::Operator{}, 0, {tosa::DType::I8, {3, 2}, Buffer(6)});
+  Tensor x = input();
+  Result<Forecast::Comparison> comparison = forecast.compare({&x, 1});
+  ASSERT_TRUE(comparison);
+  EXPECT_EQ(comparison->layers, 0u) << "t of a branch is not t of the region";
 }
 
 TEST(Forecast, names_a_layer_that_is_wrong) {
@@ -76,7 +88,7 @@ TEST(Forecast, does_not_ask_for_more_than_floats_have) {
   Forecast forecast(typed, nullptr);
   tosa::Body body;
   body.tensors.push_back({.name = "t", .dtype = tosa::DType::I16, .shape = {1}, .is_const = false, .data = {}});
-  forecast.observer(typed)(body, tosa::Operator{}, 0, {tosa::DType::I16, {1}, Buffer(2)});
+  forecast.observer(typed, body)(body, tosa::Operator{}, 0, {tosa::DType::I16, {1}, Buffer(2)});
   Tensor x = make_tensor(DType::F32, {3});
   const float values[] = {0.3f, 0.1f, -0.4f};
   std::copy(std::begin(values), std::end(values), x.as<float>().begin());

@@ -37,11 +37,15 @@ void check_flat(std::vector<std::string>& broken, const Summary& summary, const 
   if (!summary.accuracy) return;
   for (const PartAccuracy& part : summary.accuracy->parts) {
     auto allows = [&](const std::string& pattern) { return matches(pattern, part.name); };
-    if (!part.flat || std::any_of(allowed.begin(), allowed.end(), allows)) continue;
+    if (std::any_of(allowed.begin(), allowed.end(), allows) || (!part.flat && part.flat_channels.empty())) continue;
+    const std::string channel = part.flat
+                                    ? ""
+                                    : fmt::format("channel {} of {} flat one{} of ", part.flat_channels[0],
+                                                  part.flat_channels.size(), part.flat_channels.size() == 1 ? "" : "s");
     broken.push_back(
-        fmt::format("{}{} varies in the float model and has one value in the file: give it, or the values before it, "
+        fmt::format("{}{}{} varies in the float model and has one value in the file: give it, or the values before it, "
                     "int16 or float (--quantize-config), or accept it (--allow-flat {})",
-                    part.name, part.source.empty() ? "" : fmt::format(" ({})", part.source), part.name));
+                    channel, part.name, part.source.empty() ? "" : fmt::format(" ({})", part.source), part.name));
   }
 }
 
@@ -61,6 +65,14 @@ Result<void> check_gate_options(const CompileOptions& options) {
   if (options.quantize.min_sqnr && !options.verify)
     return error("--min-sqnr is checked by running the finished file: leave out --no-verify");
   return {};
+}
+
+std::optional<double> worst_sqnr(const Summary& summary) {
+  std::optional<double> worst;
+  if (!summary.accuracy) return worst;
+  for (const OutputAccuracy& output : summary.accuracy->outputs)
+    if (!output.equal) worst = std::min(worst.value_or(output.sqnr_db), output.sqnr_db);
+  return worst;
 }
 
 std::vector<std::string> broken_gates(const Summary& summary, const CompileOptions& options) {

@@ -1,6 +1,7 @@
 // The limits of a build (--max-sram, --min-sqnr, ...), checked on the finished file's own figures.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace swoop {
 
 // Limits that make no sense, or that nothing could check: said before the work.
 Result<void> check_gate_options(const CompileOptions& options);
+
+// The SQNR of the worst float output, where there is one that was compared.
+std::optional<double> worst_sqnr(const Summary& summary);
 
 // A sentence for every broken limit, with its value.
 std::vector<std::string> broken_gates(const Summary& summary, const CompileOptions& options);

@@ -331,6 +331,21 @@ TEST(Numerics, attention_with_and_without_masks) {
       }
 }
 
+TEST(Numerics, attention_that_is_spread_over_many_keys) {
+  for (int64_t keys : {512, 513, 2900})
+    for (int64_t zero : {-128, 0, 127})
+      for (const std::string& target : {kU55, kU85}) {
+        std::string text = fmt::format(
+            "graph \"main\" (%q : i8[1,1,2,16] q(0.00003, 0), %k : i8[1,1,{0},16] q(0.00003, 0), %v : i8[1,1,{0},16] "
+            "q(0.02, {1}))\n%y = attention %q, %k, %v scale=0.25 causal=false inner=d[-0.001, 0.001] : i8[1,1,2,16] "
+            "q(0.02, {1})\nreturn %y\n",
+            keys, zero);
+        for (const Codes& codes : {Codes([](const Type&type, size_t, int64_t) { return type.quant->qmin; }),
+                                   Codes([](const Type&type, size_t, int64_t) { return type.quant->qmax; })})
+          EXPECT_LE(run(text, target, 0, codes).most, 2.01) << text;
+      }
+}
+
 // -- values of any size
 
 // Numbers of every magnitude that the type holds, of both signs; never zero.

@@ -117,7 +117,7 @@ SupportTable function_table() {
 SupportTable constraint_table(const std::optional<NpuTarget>& target) {
   SupportTable table{"Limits",
                      "A node that exceeds a limit stays on the host. The summary then shows the label and the value.",
-                     {"label", "NPUs", "operators", "limit"},
+                     {"label", "NPUs", "operators", "limit", "advice"},
                      {}};
   for (const Constraint& constraint : constraints()) {
     const std::vector<NpuFamily>& families = constraint.families;
@@ -125,7 +125,8 @@ SupportTable constraint_table(const std::optional<NpuTarget>& target) {
     std::vector<std::string> names;
     for (NpuFamily family : families) names.push_back(short_name(family));
     std::string cores = families == npu_families() ? "all" : fmt::format("{}", fmt::join(names, ", "));
-    table.rows.push_back({std::string(constraint.label), cores, std::string(constraint.ops), constraint.limit});
+    table.rows.push_back({std::string(constraint.label), cores, std::string(constraint.ops), constraint.limit,
+                          std::string(constraint.advice)});
   }
   return table;
 }

@@ -25,7 +25,7 @@ struct Gates {
 };
 
 struct CompileOptions {
-  std::string model;   // .pt2, or the text of a graph (.ir)
+  std::string model;   // .pt2, .tosa, or the text of a graph (.ir)
   OpenSizes sizes;     // --batch, --shape
   std::string output;  // .pte or .tosa; empty: beside the model
   std::string target = "ethos-u55-128";
@@ -42,6 +42,7 @@ struct CompileOptions {
   bool verify = true;
   Gates gates;
   std::string report;      // .html; empty: none
+  std::string overlay;     // .json for Model Explorer; empty: none
   std::string compare;     // .pte of another build; empty: none
   std::string header;      // .h; empty: none
   std::string firmware;    // folder; empty: none

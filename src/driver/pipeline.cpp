@@ -42,7 +42,7 @@ bool will_quantize(const Graph& graph, const Pipeline& pipeline) {
 
 Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   const CompileOptions& options = pipeline.options;
-  if (!options.test.empty()) {
+  if (!options.test.empty() && !pipeline.test) {
     TRY_ASSIGN(pipeline.test, load_test_set(options.test, graph));
   }
   if (options.samples.empty()) {
@@ -53,7 +53,9 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
         "samples stacked along a new first axis; --calibrate random:0 makes some up for a dry run",
         options.model, expected_arrays(graph));
   }
-  TRY_ASSIGN(pipeline.samples, load_samples(options.samples, graph, options.sample_options));
+  if (!pipeline.samples) {
+    TRY_ASSIGN(pipeline.samples, load_samples(options.samples, graph, options.sample_options));
+  }
   TRY(check_names(graph, pipeline.following, options.quantize));
   if (!will_quantize(graph, pipeline)) return {};
   pipeline.reference = clone(graph);
@@ -61,6 +63,12 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   quantize_options.shift_resizes = pipeline.target.facts().resize_only_shifts;
   quantize_options.cost = [&](const Graph& quantized) { return npu_cost(quantized, pipeline); };
   quantize_options.opaque = pipeline.opaque.get();
+  std::optional<Ranking> ranking;  // of the try before, if there was one
+  if (pipeline.aim) {
+    quantize_options.min_sqnr = pipeline.aim;
+    ranking = std::move(pipeline.quantized->ranking);
+    if (ranking) quantize_options.ranking = &*ranking;
+  }
   TRY_ASSIGN(pipeline.quantized, quantize(graph, *pipeline.samples, quantize_options));
   return {};
 }
@@ -128,7 +136,8 @@ std::span<const Step> pipeline_steps() {
       {"layout", "legalize", Repeat::Fixpoint,
        tables({layout_rules(), movement_rules(), constant_rules(), fold_rules()}), nullptr},
       // After layout, which matches transposes by their rank.
-      {"finish", "legalize", Repeat::Fixpoint, tables({finish_rules(), extreme_rules(), movement_rules()}), nullptr},
+      {"finish", "legalize", Repeat::Fixpoint,
+       tables({finish_rules(), extreme_rules(), movement_rules(), constant_rules()}), nullptr},
       // After finish: it asks what the NPU takes as it stands.
       {"branches", "legalize", Repeat::Fixpoint, tables({branch_rules()}), nullptr},
       {kPartition, kPartition, Repeat::Once, {}, cut_regions},

@@ -27,7 +27,8 @@ struct Pipeline {
   std::optional<Graph> reference = {};  // the float graph, as it was before it was quantized
   std::optional<Graph> typed = {};      // the graph when its types had been chosen: what the file has to compute
   std::optional<QuantizeReport> quantized = {};
-  Verdicts verdicts = {};  // of earlier tries
+  std::optional<double> aim = {};  // dB that --min-sqnr must forecast, after a file that fell short of its forecast
+  Verdicts verdicts = {};          // of earlier tries
   Partition partition = {};
   std::unique_ptr<OpaqueKernels> opaque = make_opaque_kernels();
   std::vector<StepStats> stats = {};

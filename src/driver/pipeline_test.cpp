@@ -151,15 +151,16 @@ TEST(Pipeline, a_price_is_that_of_the_program_that_ships) {
     Graph graph = parsed(kText);
     Pipeline pipeline{.options = options, .target = *parse_target(options.target)};
     ASSERT_TRUE(run_steps(graph, pipeline, {}, "quantize"));
-    Result<Cost> cost = npu_cost(graph, pipeline);
-    ASSERT_TRUE(cost) << cost.error().message;
-    ASSERT_TRUE(cost->value) << cost->why_not;
+    graph.mark_origins();
+    std::optional<Cost> cost = npu_cost(graph, pipeline);
+    ASSERT_TRUE(cost);
+    EXPECT_GT(cost->wide["s"], 0) << "a sum has no weights to wait for";
     Result<CompileResult> shipped = compile(options);
     ASSERT_TRUE(shipped) << shipped.error().message;
     cycles[integer_io] = 0;
     for (const RegionSummary& region : shipped->summary.regions)
       cycles[integer_io] += static_cast<double>(region.estimates.total_cycles);
-    EXPECT_EQ(*cost->value, cycles[integer_io]);
+    EXPECT_EQ(cost->value, cycles[integer_io]);
   }
   EXPECT_NE(cycles[0], cycles[1]) << "this case shows nothing";
 }

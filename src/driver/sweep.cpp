@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "driver/compile.h"
 #include "driver/gates.h"
-#include "support/json.h"
 #include "support/parallel.h"
 #include "support/pattern.h"
 
@@ -23,19 +22,23 @@ bool is_asked_for(std::string_view target, const std::vector<std::string>& patte
 }
 
 // Every target that is asked for, with every memory mode that it can have.
-Result<std::vector<SweepRow>> combinations(const SweepOptions& options) {
+Result<std::vector<SweepPoint>> combinations(const SweepOptions& options) {
   TRY_ASSIGN(const std::vector<std::string> modes, memory_modes(options.compile.npu));
-  std::vector<SweepRow> rows;
+  std::vector<SweepPoint> points;
   for (const NpuTarget& target : npu_targets()) {
     if (!is_asked_for(target.name, options.targets)) continue;
     for (const std::string& mode : modes) {
       NpuOptions npu = options.compile.npu;
       npu.memory_mode = mode;
-      if (check_npu_options(target, npu)) rows.push_back({std::string(target.name), mode, {}, {}});
+      if (!check_npu_options(target, npu)) continue;
+      SweepPoint& point = points.emplace_back();
+      point.target = target.name;
+      point.memory_mode = mode;
     }
   }
-  if (rows.empty()) return error("--targets names no NPU that the configuration knows; `swoop sweep` alone takes all");
-  return rows;
+  if (points.empty())
+    return error("--targets names no NPU that the configuration knows; `swoop sweep` alone takes all");
+  return points;
 }
 
 // A folder for the files that nobody asked for.
@@ -60,90 +63,95 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-void build_row(const CompileOptions& options, SweepRow& row, const std::string& output) {
+void build(const CompileOptions& options, SweepPoint& point, Summary& summary, const std::string& output) {
   CompileOptions own = options;
-  own.target = row.target;
-  own.npu.memory_mode = row.memory_mode;
+  own.target = point.target;
+  own.npu.memory_mode = point.memory_mode;
   own.output = output;
+  own.report.clear();  // what only a page of its own would show
   own.gates = {};
   own.gates.allow_flat = {"*"};
   Result<CompileResult> result = compile(own);
   if (!result) {
-    row.why = result.error().message;
+    point.why = result.error().message;
     return;
   }
-  row.summary = std::move(result->summary);
-  row.why = fmt::format("{}", fmt::join(broken_gates(*row.summary, options), "; "));
+  summary = std::move(result->summary);
+  point.built = true;
+  point.why = fmt::format("{}", fmt::join(broken_gates(summary, options), "; "));
+  point.system_config = summary.system_config;
+  point.totals = totals_of(summary);
+  point.pte_bytes = summary.pte_bytes;
+  point.regions = summary.regions.size();
+  point.host_ops = summary.host_ops;
+  point.sqnr_db = worst_sqnr(summary);
+}
+
+// Pareto's front of time and SRAM. Of equal points the first is on it.
+void mark_front(std::vector<SweepPoint>& points) {
+  auto cost = [](const SweepPoint& point) { return std::pair(point.totals.inference_ms, point.totals.sram_bytes); };
+  std::vector<SweepPoint*> order;
+  for (SweepPoint& point : points)
+    if (point.built) order.push_back(&point);
+  std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return cost(*a) < cost(*b); });
+  std::optional<int64_t> least;  // SRAM of what is as fast or faster
+  for (SweepPoint* point : order) {
+    point->front = !least || point->totals.sram_bytes < *least;
+    least = std::min(least.value_or(point->totals.sram_bytes), point->totals.sram_bytes);
+  }
+}
+
+bool is_better(const SweepPoint& a, const SweepPoint& b) {
+  if (a.built != b.built) return a.built;
+  if (a.fits() != b.fits()) return a.fits();
+  return a.totals.inference_ms < b.totals.inference_ms;
 }
 
 std::string kib(int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 1024); }
 
 }  // namespace
 
-std::optional<double> SweepRow::sqnr_db() const {
-  if (!summary || !summary->accuracy) return std::nullopt;
-  std::optional<double> worst;
-  for (const OutputAccuracy& output : summary->accuracy->outputs)
-    if (!output.equal) worst = std::min(worst.value_or(output.sqnr_db), output.sqnr_db);
-  return worst;
-}
-
-Result<std::vector<SweepRow>> sweep(const SweepOptions& options) {
+Result<Sweep> sweep(const SweepOptions& options) {
   TRY(check_gate_options(options.compile));
-  TRY_ASSIGN(std::vector<SweepRow> rows, combinations(options));
+  Sweep result;
+  TRY_ASSIGN(result.points, combinations(options));
+  std::vector<SweepPoint>& points = result.points;
+  std::vector<Summary> summaries(points.size());
   Scratch scratch;
   TRY(scratch.make());
-  parallel_for(rows.size(), 1, [&](size_t first, size_t last) {
-    for (size_t i = first; i < last; ++i) build_row(options.compile, rows[i], scratch.file(i));
+  parallel_for(points.size(), 1, [&](size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) build(options.compile, points[i], summaries[i], scratch.file(i));
   });
-  if (std::none_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.summary.has_value(); }))
-    return error("{}", rows[0].why);
-  return rows;
+  const auto best = std::min_element(points.begin(), points.end(), is_better);
+  if (!best->built) return error("{}", points[0].why);
+  mark_front(points);
+  result.best = std::move(summaries[static_cast<size_t>(best - points.begin())]);
+  result.best.output.clear();
+  result.best.sweep = points;
+  if (best->fits()) {
+    result.best.max_sram = options.compile.gates.max_sram;
+    result.best.max_flash = options.compile.gates.max_flash;
+  }
+  return result;
 }
 
-std::string to_text(const std::vector<SweepRow>& rows) {
+std::string to_text(const std::vector<SweepPoint>& points) {
   std::string text =
       fmt::format("{:<15} {:<22} {:>10} {:>12} {:>10} {:>10} {:>10} {:>8} {:>5}  {}\n", "target", "memory mode", "ms",
                   "cycles", "SRAM KiB", "DRAM KiB", "flash KiB", "SQNR dB", "host", "fits");
-  for (const SweepRow& row : rows) {
-    text += fmt::format("{:<15} {:<22} ", row.target, row.memory_mode);
-    if (!row.summary) {
-      text += fmt::format("not built: {}\n", printable(row.why));
+  for (const SweepPoint& point : points) {
+    text += fmt::format("{:<15} {:<22} ", point.target, point.memory_mode);
+    if (!point.built) {
+      text += fmt::format("not built: {}\n", printable(point.why));
       continue;
     }
-    const Totals totals = totals_of(*row.summary);
-    const std::optional<double> sqnr = row.sqnr_db();
+    const Totals& totals = point.totals;
     text += fmt::format("{:>10.3f} {:>12} {:>10} {:>10} {:>10} {:>8} {:>5}  {}\n", totals.inference_ms,
                         totals.total_cycles, kib(totals.sram_bytes), kib(totals.dram_bytes), kib(totals.flash_bytes),
-                        sqnr ? fmt::format("{:.1f}", *sqnr) : "-", row.summary->host_ops.size(),
-                        row.fits() ? "yes" : printable(row.why));
+                        point.sqnr_db ? fmt::format("{:.1f}", *point.sqnr_db) : "-", point.host_ops.size(),
+                        point.fits() ? "yes" : printable(point.why));
   }
   return text;
-}
-
-std::string to_json(const std::vector<SweepRow>& rows) {
-  Json list = Json::array();
-  for (const SweepRow& row : rows) {
-    Json json = {{"target", row.target}, {"memory_mode", row.memory_mode}, {"fits", row.fits()}};
-    if (!row.why.empty()) json["why"] = row.why;
-    if (row.summary) {
-      const Totals totals = totals_of(*row.summary);
-      json["system_config"] = row.summary->system_config;
-      json["inference_ms"] = totals.inference_ms;
-      json["total_cycles"] = totals.total_cycles;
-      json["sram_bytes"] = totals.sram_bytes;
-      json["dram_bytes"] = totals.dram_bytes;
-      json["flash_bytes"] = totals.flash_bytes;
-      json["pte_bytes"] = row.summary->pte_bytes;
-      json["regions"] = row.summary->regions.size();
-      json["host_ops"] = row.summary->host_ops;
-      set(json, "sqnr_db",
-          row.sqnr_db() ? Figure(*row.sqnr_db(), "the file computes what the float model does")
-                        : Figure::none("not compared with a float model"));
-    }
-    list.push_back(std::move(json));
-  }
-  return to_line(Json{{"rows", std::move(list)}});
 }
 
 }  // namespace swoop

@@ -3,6 +3,7 @@
 #include "driver/commands.h"
 #include "driver/flags.h"
 #include "driver/sweep.h"
+#include "support/file.h"
 
 namespace swoop {
 
@@ -22,13 +23,23 @@ Command sweep_command(CLI::App& app) {
       ->transform(CLI::AsSizeValue(false));
   command->add_option("--max-ms", o.gates.max_ms, "milliseconds that one inference may take");
   command->add_flag("--no-verify", *fast, "do not run the finished files: quicker, without SQNR");
+  command
+      ->add_option("--report", o.report,
+                   "write a page for the browser: latency against SRAM, and the fastest build that fits")
+      ->type_name("FILE");
   command->add_flag("--json", o.json, "print the table as JSON");
   return {command, [flags, targets, fast] {
             if (Result<void> understood = understand(*flags); !understood) return fail(understood.error());
+            const CompileOptions& options = flags->options;
             flags->options.verify = !*fast;
-            Result<std::vector<SweepRow>> rows = sweep({flags->options, *targets});
-            if (!rows) return fail(rows.error());
-            fmt::print("{}", flags->options.json ? to_json(*rows) : to_text(*rows));
+            const std::string reads[] = {options.model, options.samples, options.npu.config_path};
+            if (Result<void> free = check_output(options.report, reads); !free) return fail(free.error());
+            Result<Sweep> swept = sweep({options, *targets});
+            if (!swept) return fail(swept.error());
+            if (!options.report.empty())
+              if (Result<void> written = write_file(options.report, to_html(swept->best)); !written)
+                return fail(written.error());
+            fmt::print("{}", options.json ? to_json(swept->points) : to_text(swept->points));
             return 0;
           }};
 }

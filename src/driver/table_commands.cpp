@@ -1,11 +1,13 @@
 // swoop init, options, completion: the table of commands and options as a settings file, a page, a manual, a shell's
 // completion.
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "driver/boards.h"
 #include "driver/commands.h"
 #include "report/report.h"
 #include "support/file.h"
+#include "support/json.h"
 #include "target/target.h"
 
 namespace swoop {
@@ -65,12 +67,14 @@ Command options_command(CLI::App& app) {
 
 Command completion_command(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("completion", "Print a script that completes commands and options in a shell");
   command->add_option("shell", *shell, "the shell")->required()->type_name("bash|zsh|fish");
-  return {command, [&app, shell] {
+  command->add_flag("--json", *json, "print the script as JSON");
+  return {command, [&app, shell, json] {
             Result<std::string> text = completion(rows_of(app), *shell);
             if (!text) return fail(text.error());
-            fmt::print("{}", *text);
+            fmt::print("{}", *json ? to_line(Json{{"schema", 1}, {"shell", *shell}, {"script", *text}}) : *text);
             return 0;
           }};
 }

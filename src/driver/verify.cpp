@@ -25,8 +25,8 @@ tosa::TensorData operand_of(const tosa::Tensor& tensor, const Buffer& data) {
 
 class FileChecker {
  public:
-  explicit FileChecker(const FileCheck& check)
-      : check_(check), forecast_(*check.pipeline->typed, check.pipeline->opaque.get()) {
+  explicit FileChecker(const FileCheck& check) : check_(check) {
+    if (check.pipeline->typed) forecast_.emplace(*check.pipeline->typed, check.pipeline->opaque.get());
     for (size_t i = 0; i < check.source->outputs().size(); ++i)
       if (check.source->output_port(i).role == Port::Role::User)
         output_types_.push_back(check.source->type(check.source->outputs()[i]));
@@ -41,12 +41,7 @@ class FileChecker {
     if (pipeline.reference) {
       TRY_ASSIGN(groups_, OutputGroups::of(*pipeline.reference));
     }
-    Samples made_up;
-    if (!pipeline.samples) {
-      TRY_ASSIGN(made_up, load_samples("random:0", *pipeline.typed));
-      made_up.inputs.resize(1);
-    }
-    const Samples& samples = pipeline.samples ? *pipeline.samples : made_up;
+    const Samples& samples = pipeline.samples ? *pipeline.samples : check_.made_up;
     const size_t checked = std::min(samples.inputs.size(), check_.macs > kLargeMacs ? 1 : kMaxChecked);
     const size_t count = std::clamp(static_cast<size_t>(kBudgetMacs / std::max<int64_t>(check_.macs, 1)), checked,
                                     samples.inputs.size());
@@ -72,7 +67,8 @@ class FileChecker {
       TRY(run_test(*pipeline.test, summary));
     }
     for (const OutputNoise& output : outputs_) summary.outputs.push_back(output.summary());
-    if (groups_) summary.parts = parts_of(groups_->worst_first());
+    // Channels are judged where the file saw all that their type was chosen for: fewer inputs may not move them.
+    if (groups_) summary.parts = parts_of(groups_->worst_first(), measured && count == samples.inputs.size());
     return FileVerdict{std::move(summary), {}};
   }
 
@@ -155,9 +151,11 @@ class FileChecker {
       // What a loop calls again has another value each time: the forecast has one.
       const bool once = calls[region] == 1;
       if (fault_) return {};
-      TRY(check_region(traffic, once ? forecast_.observer(*check_.graphs[region]) : tosa::Observer()));
+      TRY(check_region(traffic, once && forecast_
+                                    ? forecast_->observer(*check_.graphs[region], check_.regions[region]->bodies[0])
+                                    : tosa::Observer()));
     }
-    if (!fault_) TRY(check_forecast(sample));
+    if (!fault_ && forecast_) TRY(check_forecast(sample));
     return {};
   }
 
@@ -166,7 +164,7 @@ class FileChecker {
     const Graph& typed = *check_.pipeline->typed;
     Sample inputs = sample;
     carry_state(typed, forecast_state_, inputs);
-    TRY_ASSIGN(Forecast::Comparison comparison, forecast_.compare(inputs));
+    TRY_ASSIGN(Forecast::Comparison comparison, forecast_->compare(inputs));
     forecast_state_ = std::move(comparison.outputs);
     layers_ = comparison.layers;
     if (comparison.faults.empty()) return {};
@@ -273,15 +271,17 @@ class FileChecker {
     return {};
   }
 
-  // Outputs of one part say it all themselves, unless that part is flat.
-  std::vector<PartAccuracy> parts_of(const std::vector<GroupAccuracy>& groups) const {
+  // Outputs of one part say it all themselves, unless something in that part is flat.
+  std::vector<PartAccuracy> parts_of(std::vector<GroupAccuracy> groups, bool judges_channels) const {
     std::vector<PartAccuracy> parts;
-    for (const GroupAccuracy& group : groups) {
+    for (GroupAccuracy& group : groups) {
+      if (!judges_channels) group.flat_channels.clear();
       size_t beside =
           std::count_if(groups.begin(), groups.end(), [&](const auto& g) { return g.output == group.output; });
       if (check_.pipeline->reference->output_port(group.output).role != Port::Role::User) continue;
-      if (beside > 1 || group.flat)
-        parts.push_back({group.output, group.name, group.source, group.sqnr_db, group.flat});
+      if (beside > 1 || group.flat || !group.flat_channels.empty())
+        parts.push_back({group.output, group.name, group.source, group.sqnr_db, group.flat,
+                         std::move(group.flat_channels), group.worst_channel});
     }
     return parts;
   }
@@ -306,8 +306,8 @@ class FileChecker {
 
   const FileCheck& check_;
   std::unique_ptr<ProgramRunner> runner_;
-  std::vector<Type> output_types_;  // of the program
-  Forecast forecast_;
+  std::vector<Type> output_types_;      // of the program
+  std::optional<Forecast> forecast_;    // absent: nothing but the TOSA says what the file computes
   std::vector<Tensor> forecast_state_;  // what the last run gave; its state goes into the next
   std::vector<Tensor> float_state_;     // the same, of the float model
   std::optional<Tensor> first_float_;   // output 0 of the float model's last run

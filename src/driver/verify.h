@@ -19,9 +19,9 @@ struct FileCheck {
   Bytes pte;
   std::vector<const tosa::Program*> regions;  // as they were compiled, in the order of the file's delegates
   std::vector<const Graph*> graphs;           // what these were lowered from
-  const Graph* source =
-      nullptr;  // what the file was made of: its outputs' types, and inputs where there are no samples
+  const Graph* source = nullptr;              // what the file was made of: its ports' types
   const Pipeline* pipeline = nullptr;
+  Samples made_up;     // where the pipeline has no samples
   int64_t macs = 0;    // of one run: large programs are run on fewer samples
   std::string bundle;  // folder for the program when a layer is
 };

@@ -37,8 +37,9 @@ ValueId from_start(Call& c, ValueId index, int64_t size) {
     return c.filled(dtype, value.type.shape, [&](int64_t i) { return at(i) < 0 ? at(i) + size : at(i); });
   }
   if (is_found(c.graph, index)) return index;
-  ValueId below = c.make(Op::Compare, {index, c.scalar(0, dtype)}, {{Key::Fn, std::string("lt")}});
-  return c.make(Op::Where, {below, c.add(index, c.scalar(static_cast<double>(size), dtype)), index});
+  const auto count = static_cast<double>(size);
+  ValueId given = c.clamp(index, -count, count - 1);  // no other exists, and sums with it have bounds
+  return c.sub(given, c.scaled(c.clamp(given, -1.0, 0.0), count));
 }
 
 namespace {

@@ -13,6 +13,7 @@ constexpr int64_t kMaxSteps = 20000;  // more would be a graph that nobody can c
 struct Cell {
   ValueId w_hh = kNone;
   ValueId b_hh = kNone;
+  ValueId w_hr = kNone;  // of LSTM with proj_size: what it gives is a projection of its state
 };
 
 struct State {
@@ -36,7 +37,8 @@ State lstm_step(Call& c, const Cell& cell, ValueId from_input, State state) {
   ValueId kept = c.mul(c.unary("sigmoid", g[1]), state.c);
   ValueId added = c.mul(c.unary("sigmoid", g[0]), c.unary("tanh", g[2]));
   ValueId next = c.add(kept, added);
-  return {c.mul(c.unary("sigmoid", g[3]), c.unary("tanh", next)), next};
+  ValueId h = c.mul(c.unary("sigmoid", g[3]), c.unary("tanh", next));
+  return {cell.w_hr == kNone ? h : c.linear(h, cell.w_hr, kNone), next};
 }
 
 // reset, update, new: h' = n + z * (h - n)
@@ -67,14 +69,17 @@ struct Layout {
   bool biases = false;
   int64_t layers = 0;
   bool bidirectional = false;
+  bool projects = false;
   int64_t directions() const { return bidirectional ? 2 : 1; }
+  size_t runs() const { return static_cast<size_t>(layers * directions()); }
+  size_t params_per_run() const { return (biases ? 4u : 2u) + (projects ? 1u : 0u); }
 };
 
-// One direction of one layer over x[T, B, I]; appends the hidden states in time order.
-State run_direction(Call& c, Step step, ValueId x, const std::vector<ValueId>& params, size_t at, bool biases,
-                    bool backward, State state, std::vector<ValueId>& outputs) {
-  Cell cell{params[at + 1], biases ? params[at + 3] : kNone};
-  ValueId projected = c.linear(x, params[at], biases ? params[at + 2] : kNone);  // all steps at once
+// One direction of one layer over x[T, B, I]; appends the hidden states in time order. `params`: its own.
+State run_direction(Call& c, Step step, ValueId x, std::span<const ValueId> params, const Layout& layout, bool backward,
+                    State state, std::vector<ValueId>& outputs) {
+  Cell cell{params[1], layout.biases ? params[3] : kNone, layout.projects ? params.back() : kNone};
+  ValueId projected = c.linear(x, params[0], layout.biases ? params[2] : kNone);  // all steps at once
   int64_t steps = c.dim(x, 0);
   outputs.assign(static_cast<size_t>(steps), kNone);
   for (int64_t i = 0; i < steps; ++i) {
@@ -90,6 +95,8 @@ Results run(Call& c, ValueId h0, ValueId c0, size_t params_at) {
   ValueId input = c.tensor(0);
   std::vector<ValueId> params = c.tensors(params_at);
   Layout layout{c.flag(params_at + 1), c.integer(params_at + 2), c.flag(params_at + 5)};
+  const bool countable = layout.layers > 0 && layout.layers <= 1000;
+  layout.projects = c.detail() == "lstm" && countable && params.size() > layout.params_per_run() * layout.runs();
   if (c.flag(params_at + 4) && c.real(params_at + 3) != 0) unsupported("dropout between layers in training mode");
   bool batch_first = c.flag(params_at + 6);
   bool unbatched = c.rank(input) == 2;
@@ -102,9 +109,8 @@ Results run(Call& c, ValueId h0, ValueId c0, size_t params_at) {
   } else if (batch_first) {
     input = c.swap(input, 0, 1);
   }
-  size_t per_direction = layout.biases ? 4 : 2;
-  if (layout.layers <= 0 || layout.layers > 1000 ||
-      params.size() != per_direction * static_cast<size_t>(layout.layers * layout.directions()) ||
+  const size_t per_run = layout.params_per_run();
+  if (!countable || params.size() != per_run * layout.runs() ||
       std::find(params.begin(), params.end(), kNone) != params.end())
     unsupported("a recurrent network with {} weights for {} layers", params.size(), layout.layers);
   int64_t steps = c.dim(input, 0);
@@ -118,8 +124,9 @@ Results run(Call& c, ValueId h0, ValueId c0, size_t params_at) {
       int64_t index = layer * layout.directions() + direction;
       State state{c.select(h0, 0, index), c0 == kNone ? kNone : c.select(c0, 0, index)};
       std::vector<ValueId> outputs;
-      state = run_direction(c, step_of(c), input, params, per_direction * static_cast<size_t>(index), layout.biases,
-                            direction == 1, state, outputs);
+      state =
+          run_direction(c, step_of(c), input, std::span(params).subspan(per_run * static_cast<size_t>(index), per_run),
+                        layout, direction == 1, state, outputs);
       for (ValueId& output : outputs) output = c.unsqueeze(output, 0);
       sides.push_back(c.concat(std::move(outputs), 0));
       last_h.push_back(c.unsqueeze(state.h, 0));

@@ -9,8 +9,10 @@ namespace swoop {
 namespace {
 
 // The one real number a constant stands for.
+// A constant of one element, also where it still waits for its rank.
 std::optional<double> constant_scalar(const Rewriter& rw, ValueId id) {
-  const Value& value = rw.value(id);
+  const Node* producer = rw.graph().producer(id);
+  const Value& value = rw.value(producer && producer->op == Op::Reshape ? producer->inputs[0] : id);
   if (!value.constant || element_count(value.type.shape) != 1) return std::nullopt;
   return real_at(value, 0);
 }
@@ -201,9 +203,15 @@ bool narrow_argmax(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// argmin(x)  ->  argmax(-x); the codes -1 - q are exact
+// argmin(x)  ->  argmax(-x); the codes -1 - q are exact, and so is -q of 16 bits
 bool argmin_to_argmax(Rewriter& rw, const Node& n) {
   Type type = rw.type(n.inputs[0]);
+  if (is_codes(type) && type.dtype == DType::I16 && type.zero_point() == 0 && facts_of(rw).any_argmax) {
+    ValueId zero = scalar(rw, DType::I16, type.rank(), 0, type.scale());
+    ValueId negative = rw.make(Op::Sub, {zero, n.inputs[0]}, {}, type);
+    rw.replace(n, rw.make(Op::ArgMax, {negative}, n.attrs, rw.type(n.outputs[0])));
+    return true;
+  }
   if (!is_codes(type) || type.dtype != DType::I8) return false;
   type.quant = Quant{{type.scale()}, {-1 - type.zero_point()}, -1, -128, 127};
   rw.replace(n, rw.make(Op::ArgMax, {unary(rw, "neg", n.inputs[0], type)}, n.attrs, rw.type(n.outputs[0])));
@@ -268,14 +276,15 @@ bool where_mask_of_bounds(Rewriter& rw, const Node& n) {
   return false;
 }
 
-// where(x > c, x, d)  ->  threshold(x), one table; where(x > 0, x, ...) in PyTorch's other spellings are maxima
+// where(x > c, x, d) of 8 bits  ->  threshold(x), one table; where(x > 0, x, ...) in PyTorch's other spellings are
+// maxima
 bool where_to_threshold(Rewriter& rw, const Node& n) {
   const Node* compare = rw.producer(n, 0, Op::Compare);
   if (!compare || compare->text(Key::Fn) != "gt" || compare->inputs[0] != n.inputs[1]) return false;
   std::optional<double> bound = constant_scalar(rw, compare->inputs[1]), other = constant_scalar(rw, n.inputs[2]);
   const Type& x = rw.type(n.inputs[1]);
   const Type out = rw.type(n.outputs[0]);
-  if (!bound || !other || !is_codes(x) || !is_codes(out) || x.dtype == DType::I32 || x.shape != out.shape) return false;
+  if (!bound || !other || !is_codes(x) || !is_codes(out) || x.dtype != DType::I8 || x.shape != out.shape) return false;
   rw.replace(n, unary(rw, "threshold", n.inputs[1], out, {{Key::Alpha, *bound}, {Key::Beta, *other}}));
   return true;
 }

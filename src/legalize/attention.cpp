@@ -39,9 +39,13 @@ ValueId weighted_mean(Rewriter& rw, ValueId x, ValueId v, Type out, const Attrs&
   ValueId max = max_of_rows(rw, x);
   ValueId e = unary(rw, "exp", rw.make(Op::Sub, {x, max}, {}, below), quantized(DType::I8, shape, 1.0 / 255, -128));
   ValueId sum = reduce(rw, Op::Sum, e, {rw.type(x).rank() - 1}, i32_type({}, 1.0 / 255));
-  ValueId share = unary(rw, "reciprocal", sum, i16_type(rw.type(sum).shape, 1.0 / 32767));
+  // Where more are added up evenly, 16 bits have under 64 codes for 1 / sum: rounding is 0.8 % of it, and the product
+  // with the largest total leaves 32 bits.
+  constexpr int64_t kMostShares = 512;
+  const bool many = shape.back() > kMostShares;
+  ValueId by = many ? sum : unary(rw, "reciprocal", sum, i16_type(rw.type(sum).shape, 1.0 / 32767));
   ValueId total = rw.make(Op::MatMul, {e, v}, {}, i32_type(out.shape, rw.type(v).scale() / 255));
-  return reshape(rw, rw.make(Op::Mul, {total, share}, attrs, std::move(out)), out_shape);
+  return reshape(rw, rw.make(many ? Op::Div : Op::Mul, {total, by}, attrs, std::move(out)), out_shape);
 }
 
 // What the scores may be: measured, or six deviations of a product of numbers that use a third of their range.
@@ -86,11 +90,13 @@ ValueId add_mask(Rewriter& rw, ValueId scores, std::span<const double> mask, Sha
   return rw.make(hides_only ? Op::Minimum : Op::Add, {scores, constant}, {}, type);
 }
 
-// attention(q, k, v)  ->  weighted_mean(q . k^T * scale + mask, v)
+// attention(q, k, v)  ->  weighted_mean(q . k^T * scale + mask, v); of 16 bits, softmax(the same) . v
 bool expand_attention(Rewriter& rw, const Node& n) {
+  bool narrow = true;
   for (size_t i = 0; i < 3; ++i) {
     const Type& type = rw.type(n.inputs[i]);
-    if (!type.quantized() || type.quant->per_channel() || type.dtype != DType::I8) return false;
+    if (!is_codes(type) || (type.dtype != DType::I8 && type.dtype != DType::I16)) return false;
+    narrow = narrow && type.dtype == DType::I8;
   }
   const Type out = rw.type(n.outputs[0]);
   if (!out.quantized() || is_float(out.dtype)) return false;
@@ -121,7 +127,13 @@ bool expand_attention(Rewriter& rw, const Node& n) {
   Type scores_type = i16_type(scores_shape, most / 32767);
   ValueId scores = rw.make(Op::MatMul, {q, transpose(rw, k, swap)}, {{Key::Scale, scale}}, scores_type);
   if (hidden) scores = add_mask(rw, scores, *hidden, hidden_shape, -most);
-  rw.replace(n, weighted_mean(rw, scores, v, out, {}));
+  if (narrow) {
+    rw.replace(n, weighted_mean(rw, scores, v, out, {}));
+    return true;
+  }
+  ValueId weights = rw.make(Op::Softmax, {scores}, {{Key::Axis, int64_t{scores_type.rank() - 1}}},
+                            i16_type(scores_shape, 1.0 / 32767));
+  rw.replace(n, rw.make(Op::MatMul, {weights, v}, {}, out));
   return true;
 }
 

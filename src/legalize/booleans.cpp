@@ -28,8 +28,17 @@ ValueId codes_behind(const Rewriter& rw, ValueId boolean) {
   return cancels ? cast->inputs[0] : kNone;
 }
 
-// It comes from the NPU, or from the caller: as codes it costs nothing.
+const std::vector<Op> kFlagMoves = {Op::Reshape, Op::Transpose, Op::Slice, Op::Expand, Op::Repeat};
+
+// What moves a boolean that is of use as codes only, or null.
+const Node* move_behind(const Rewriter& rw, ValueId boolean) {
+  const Node* move = rw.graph().producer(boolean);
+  return move && std::find(kFlagMoves.begin(), kFlagMoves.end(), move->op) != kFlagMoves.end() ? move : nullptr;
+}
+
+// It comes from the NPU, or from the caller, whatever moved it since: as codes it costs nothing.
 bool is_at_hand(const Rewriter& rw, ValueId boolean) {
+  while (const Node* move = move_behind(rw, boolean)) boolean = move->inputs[0];
   const std::vector<ValueId>& inputs = rw.graph().inputs();
   return codes_behind(rw, boolean) != kNone || std::find(inputs.begin(), inputs.end(), boolean) != inputs.end();
 }
@@ -37,7 +46,13 @@ bool is_at_hand(const Rewriter& rw, ValueId boolean) {
 ValueId as_flags(Rewriter& rw, ValueId boolean) {
   ValueId behind = codes_behind(rw, boolean);
   if (behind != kNone) return behind;
-  return rw.make(Op::Cast, {boolean}, {{Key::DType, DType::F32}}, flags(rw.type(boolean).shape));
+  const Type type = flags(rw.type(boolean).shape);
+  if (const Node* move = move_behind(rw, boolean); move && is_at_hand(rw, boolean)) {
+    const Op op = move->op;
+    const Attrs attrs = move->attrs;
+    return rw.make(op, {as_flags(rw, move->inputs[0])}, attrs, type);
+  }
+  return rw.make(Op::Cast, {boolean}, {{Key::DType, DType::F32}}, type);
 }
 
 void replace_by_flags(Rewriter& rw, const Node& n, ValueId result) {
@@ -49,9 +64,11 @@ ValueId negated(Rewriter& rw, ValueId x) {
   return rw.make(Op::Sub, {scalar(rw, type.dtype, type.rank(), 1, 1.0), x}, {}, type);
 }
 
-// 1 where a > b: their difference, cut off below 0 and above one step
+// 1 where a > b: their difference, cut off below 0 and above one step. Between different scales the step is far finer
+// than both: a number that lies between two codes of the other operand stays on its side of them.
 ValueId greater(Rewriter& rw, ValueId a, ValueId b, const Shape& shape) {
-  double step = std::min(rw.type(a).scale(), rw.type(b).scale()) / 4;
+  const double one_step = rw.type(a).scale(), other = rw.type(b).scale();
+  double step = one_step == other ? one_step / 4 : std::max(one_step, other) / (1 << 12);
   ValueId cut = rw.make(Op::Sub, {a, b}, {{Key::ActMin, 0.0}, {Key::ActMax, step}}, i16_type(shape, step));
   ValueId one = scalar(rw, DType::I16, static_cast<int>(shape.size()), 1, 1 / step);
   return rw.make(Op::Mul, {cut, one}, {}, flags(shape));
@@ -137,12 +154,14 @@ bool where_by_products(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// a cast of a boolean to numbers  ->  its codes, requantized
+// a cast of a boolean to numbers  ->  its codes, requantized. What comes from the caller as it is has this cast
+// already.
 bool cast_of_flags(Rewriter& rw, const Node& n) {
   if (facts_of(rw).has_booleans || !is_number_on_npu(rw, n.outputs[0])) return false;
-  ValueId behind = rw.type(n.inputs[0]).dtype == DType::Bool ? codes_behind(rw, n.inputs[0]) : kNone;
-  if (behind == kNone) return false;
+  if (rw.type(n.inputs[0]).dtype != DType::Bool || !is_at_hand(rw, n.inputs[0])) return false;
+  if (codes_behind(rw, n.inputs[0]) == kNone && !move_behind(rw, n.inputs[0])) return false;
   const Type out = rw.type(n.outputs[0]);
+  ValueId behind = as_flags(rw, n.inputs[0]);
   rw.replace(n, rw.type(behind) == out ? behind : rw.make(Op::Quantize, {behind}, {}, out));
   return true;
 }
@@ -154,7 +173,7 @@ std::span<const Rule> boolean_rules() {
       {"compare-by-difference", {Op::Compare}, compare_by_difference},
       {"logic-by-extremes", {Op::Logical}, logic_by_extremes},
       {"not-by-difference", {Op::LogicalNot}, not_by_difference},
-      {"move-flags", {Op::Reshape, Op::Transpose, Op::Slice, Op::Expand, Op::Repeat}, move_flags},
+      {"move-flags", kFlagMoves, move_flags},
       {"any-by-maximum", {Op::Any, Op::All}, any_by_maximum},
       {"where-by-products", {Op::Where}, where_by_products},
       {"cast-of-flags", {Op::Cast}, cast_of_flags},

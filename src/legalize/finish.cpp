@@ -66,6 +66,7 @@ bool shrink_transpose(Rewriter& rw, const Node& n) {
 
 }  // namespace
 
+std::span<const Rule> dims_rules();
 std::span<const Rule> reduction_rules();
 std::span<const Rule> boolean_rules();  // after expand, which knows some choices as tables
 std::span<const Rule> table_rules();
@@ -76,6 +77,7 @@ std::span<const Rule> finish_rules() {
     std::vector<Rule> all(reduction_rules().begin(), reduction_rules().end());
     all.insert(all.end(), turn_rules().begin(), turn_rules().end());  // before shrink-transpose: what it leaves
     all.push_back({"shrink-transpose", {Op::Transpose}, shrink_transpose});
+    all.insert(all.end(), dims_rules().begin(), dims_rules().end());
     all.insert(all.end(), boolean_rules().begin(), boolean_rules().end());
     all.insert(all.end(), table_rules().begin(), table_rules().end());
     return all;

@@ -25,6 +25,16 @@ bool gathers_codes(const Rewriter& rw, const Node& n) {
   return computes_on_codes(rw, n) && rw.type(n.inputs[0]).quant == rw.type(n.outputs[0]).quant;
 }
 
+bool gathers_integers(const Rewriter& rw, const Node& n) {
+  const Type& x = rw.type(n.inputs[0]);
+  bool plain = !x.quantized() && (x.dtype == DType::I8 || x.dtype == DType::I16 || x.dtype == DType::I32);
+  return plain || gathers_codes(rw, n);
+}
+
+ValueId as_i32(Rewriter& rw, ValueId index) {
+  return rw.type(index).dtype == DType::I32 ? index : rw.make(Op::Cast, {index}, {{Key::DType, DType::I32}});
+}
+
 struct Run {
   int64_t start, end;
 };
@@ -44,7 +54,7 @@ constexpr size_t kMostRuns = 64;  // each is a copy of its own
 
 // gather(x, constant)  ->  a slice per run of neighbours, joined
 bool gather_runs(Rewriter& rw, const Node& n) {
-  if (!rw.value(n.inputs[1]).constant || !gathers_codes(rw, n)) return false;
+  if (!rw.value(n.inputs[1]).constant || !gathers_integers(rw, n)) return false;
   std::vector<Run> runs = runs_of(codes_of(rw.value(n.inputs[1])));
   if (runs.empty() || runs.size() > kMostRuns) return false;
   int64_t axis = n.integer(Key::Axis);
@@ -78,15 +88,28 @@ bool gather_by_conv(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// One row among many, chosen by comparing its number with each: what that costs grows with the product of both. A layer
+// reads all of its weights, so larger tables are left to the host (16 indices into 200 x 64 codes: 17 k cycles on
+// U55-128; 32 into 2000 x 128: 290 k).
+bool fits_one_hot(const Rewriter& rw, const Node& n) {
+  constexpr int64_t kMostWeights = 1 << 16, kMostRows = 1 << 15;
+  const Value &table = rw.value(n.inputs[0]), &index = rw.value(n.inputs[1]);
+  if (facts_of(rw).has_gather || !gathers_codes(rw, n) || index.constant) return false;
+  if (!table.constant && table.type.dtype != DType::I8) return false;
+  int64_t rows = table.type.shape[static_cast<size_t>(n.integer(Key::Axis))];
+  int64_t elements = element_count(table.type.shape), count = element_count(index.type.shape);
+  return elements > 0 && elements <= kMostWeights && rows * count <= kMostWeights && rows <= kMostRows;
+}
+
 // gather along an inner axis, or by indices of 64 bits  ->  along the first axis by 32 bits, between transposes. Where
 // the indices come from outside, their cast stays with the host.
 bool gather_first_axis(Rewriter& rw, const Node& n) {
   const Type index = rw.type(n.inputs[1]);
   int64_t axis = n.integer(Key::Axis);
-  if (!facts_of(rw).has_gather || !gathers_codes(rw, n) || (axis == 0 && index.dtype == DType::I32)) return false;
+  if (axis == 0 && index.dtype == DType::I32) return false;
+  if (facts_of(rw).has_gather ? !gathers_integers(rw, n) : !fits_one_hot(rw, n)) return false;
   const Type out = rw.type(n.outputs[0]);
-  ValueId narrow = n.inputs[1];
-  if (index.dtype != DType::I32) narrow = rw.make(Op::Cast, {narrow}, {{Key::DType, DType::I32}});
+  ValueId narrow = as_i32(rw, n.inputs[1]);
   int rank = rw.type(n.inputs[0]).rank();
   ValueId x = axis == 0 ? n.inputs[0] : transpose(rw, n.inputs[0], axis_first(rank, axis));
   Shape taken = index.shape;
@@ -96,24 +119,28 @@ bool gather_first_axis(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// gather(constant [V,D], i), where the core has no gather  ->  linear(min((i - j)^2, 1)), j = 0 .. V-1. The first layer
-// gives i - j, cut to 8 bits; the squares are 0 in the wanted row alone. With h for them and q for the codes,
-// sum h*(-1 - q) + sum (1 + q) - 1 = q[i] exactly, and -1 - q has 8 bits. A layer reads all of its weights, so larger
-// tables are left to the host (16 indices into 200 x 64 codes: 17 k cycles on U55-128; 32 into 2000 x 128: 290 k).
-bool gather_by_one_hot(Rewriter& rw, const Node& n) {
-  constexpr int64_t kMostWeights = 1 << 16, kMostRows = 1 << 15;
-  const Value& table = rw.value(n.inputs[0]);
-  if (facts_of(rw).has_gather || !table.constant || !gathers_codes(rw, n) || n.integer(Key::Axis) != 0) return false;
-  const Type out = rw.type(n.outputs[0]), from = table.type;
-  if (rw.value(n.inputs[1]).constant || from.dtype != DType::I8) return false;
-  int64_t rows = from.shape[0], count = element_count(rw.type(n.inputs[1]).shape);
-  int64_t width = rows == 0 ? 0 : element_count(from.shape) / rows;
-  if (rows * width == 0 || rows * width > kMostWeights || rows * count > kMostWeights || rows > kMostRows) return false;
+Type exact(DType dtype, Shape shape) { return quantized(dtype, std::move(shape), 1.0, 0); }
 
-  std::vector<int64_t> q = codes_of(table), ones(static_cast<size_t>(rows), 1), minus_j, flipped, sums;
+// 0 in the column that each index names, 1 in all others: the first layer gives i - j, cut to 8 bits.
+ValueId cold_rows(Rewriter& rw, ValueId index, int64_t count, int64_t rows) {
+  std::vector<int64_t> ones(static_cast<size_t>(rows), 1), minus_j;
   for (int64_t j = 0; j < rows; ++j) minus_j.push_back(-j);
+  index = reshape(rw, index, {count, 1});
+  index = rw.make(Op::Cast, {index}, {{Key::DType, DType::F32}}, exact(DType::I16, {count, 1}));
+  ValueId away = rw.make(Op::Linear,
+                         {index, codes(rw, exact(DType::I8, {rows, 1}), ones, "ones"),
+                          codes(rw, exact(DType::I32, {rows}), minus_j, "minus_j")},
+                         {}, exact(DType::I8, {count, rows}));
+  return unary(rw, "square", away, exact(DType::I8, {count, rows}), {{Key::ActMax, 1.0}});
+}
+
+// The rows of q [rows, width] that h names, as a layer: sum h*(-1 - q) + sum (1 + q) - 1 = q[i] exactly, and -1 - q has
+// 8 bits. `added` goes to each result.
+ValueId constant_rows(Rewriter& rw, ValueId h, const std::vector<int64_t>& q, int64_t added, double scale, Type out) {
+  const int64_t rows = rw.type(h).shape[1], width = static_cast<int64_t>(q.size()) / rows;
+  std::vector<int64_t> flipped, sums;
   for (int64_t d = 0; d < width; ++d) {
-    int64_t sum = rows - 1 - from.zero_point();
+    int64_t sum = rows - 1 + added;
     for (int64_t j = 0; j < rows; ++j) {
       int64_t code = q[static_cast<size_t>(j * width + d)];
       flipped.push_back(-1 - code);
@@ -121,18 +148,38 @@ bool gather_by_one_hot(Rewriter& rw, const Node& n) {
     }
     sums.push_back(sum);
   }
-  auto one = [&](DType dtype, Shape shape) { return quantized(dtype, std::move(shape), 1.0, 0); };
-  ValueId index = n.inputs[1];
-  if (rw.type(index).dtype != DType::I32) index = rw.make(Op::Cast, {index}, {{Key::DType, DType::I32}});
-  index = rw.make(Op::Cast, {reshape(rw, index, {count, 1})}, {{Key::DType, DType::F32}}, one(DType::I16, {count, 1}));
-  ValueId away = rw.make(Op::Linear,
-                         {index, codes(rw, one(DType::I8, {rows, 1}), ones, "ones"),
-                          codes(rw, one(DType::I32, {rows}), minus_j, "minus_j")},
-                         {}, one(DType::I8, {count, rows}));
-  ValueId others = unary(rw, "square", away, one(DType::I8, {count, rows}), {{Key::ActMax, 1.0}});
-  ValueId weight = codes(rw, quantized(DType::I8, {width, rows}, from.scale(), 0), flipped, "rows");
-  ValueId bias = codes(rw, quantized(DType::I32, {width}, from.scale(), 0), sums, "sums");
-  ValueId y = rw.make(Op::Linear, {others, weight, bias}, {}, with_shape(out, {count, width}));
+  ValueId weight = codes(rw, quantized(DType::I8, {width, rows}, scale, 0), flipped, "rows");
+  ValueId bias = codes(rw, quantized(DType::I32, {width}, scale, 0), sums, "sums");
+  out.shape = {rw.type(h).shape[0], width};
+  return rw.make(Op::Linear, {h, weight, bias}, {}, std::move(out));
+}
+
+// gather(x [V,D], i), where the core has no gather  ->  a product with rows that are 0 or 1. A table of 16 bits is one
+// of its high bytes and one of its low ones.
+bool gather_by_one_hot(Rewriter& rw, const Node& n) {
+  if (!fits_one_hot(rw, n) || n.integer(Key::Axis) != 0 || rw.type(n.inputs[1]).dtype != DType::I32) return false;
+  const Type out = rw.type(n.outputs[0]), from = rw.type(n.inputs[0]);
+  const int64_t rows = from.shape[0], count = element_count(rw.type(n.inputs[1]).shape);
+  const int64_t width = element_count(from.shape) / rows;
+  ValueId cold = cold_rows(rw, n.inputs[1], count, rows), y = kNone;
+  if (!rw.value(n.inputs[0]).constant) {
+    ValueId one = scalar(rw, DType::I8, 2, 1, 1.0);
+    ValueId hot = rw.make(Op::Sub, {one, cold}, {}, exact(DType::I8, {count, rows}));
+    ValueId table = reshape(rw, n.inputs[0], {rows, width});
+    y = rw.make(Op::MatMul, {hot, table}, {}, with_shape(out, {count, width}));
+  } else if (from.dtype == DType::I8) {
+    y = constant_rows(rw, cold, codes_of(rw.value(n.inputs[0])), -from.zero_point(), from.scale(), out);
+  } else {
+    std::vector<int64_t> high, low;
+    for (int64_t q : codes_of(rw.value(n.inputs[0]))) {
+      high.push_back(q >> 8);
+      low.push_back((q & 255) - 128);
+    }
+    const double step = from.scale();
+    ValueId coarse = constant_rows(rw, cold, high, 0, 256 * step, quantized(DType::I16, {}, 256 * step, 0));
+    ValueId fine = constant_rows(rw, cold, low, 128, step, quantized(DType::I16, {}, step, 0));
+    y = rw.make(Op::Add, {coarse, fine}, {}, with_shape(out, {count, width}));
+  }
   rw.replace(n, reshape(rw, y, out.shape));
   return true;
 }
@@ -142,7 +189,9 @@ bool gather_single_elements(Rewriter& rw, const Node& n) {
   constexpr int64_t kMost = int64_t{1} << 16;  // each is a read of its own
   const Type x = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
   const int64_t count = element_count(out.shape);
-  if (!facts_of(rw).has_gather || !computes_on_codes(rw, n) || count == 0 || count > kMost) return false;
+  if (!gathers_integers(rw, n) || count == 0 || count > kMost) return false;
+  if (!facts_of(rw).has_gather && (x.dtype != DType::I8 || !x.quantized() || count * element_count(x.shape) > kMost))
+    return false;
   auto axis = static_cast<size_t>(n.integer(Key::Axis));
   const std::vector<int64_t> strides = row_major_strides(x.shape), own = row_major_strides(out.shape);
   std::vector<int64_t> others;
@@ -154,9 +203,8 @@ bool gather_single_elements(Rewriter& rw, const Node& n) {
   }
   const Type plain{DType::I32, {count}, {}};
   const int64_t stride = strides[axis];
-  ValueId index = n.inputs[1];
-  if (rw.type(index).dtype != DType::I32) index = rw.make(Op::Cast, {index}, {{Key::DType, DType::I32}});
-  index = reshape(rw, index, {count});
+  ValueId index = reshape(rw, as_i32(rw, n.inputs[1]), {count});
+  index = rw.make(Op::Clamp, {index}, {{Key::Min, 0.0}, {Key::Max, static_cast<double>(x.shape[axis] - 1)}});
   if (stride != 1) index = rw.make(Op::Mul, {index, codes(rw, {DType::I32, {1}, {}}, {&stride, 1}, "stride")});
   index = rw.make(Op::Add, {index, codes(rw, plain, others, "others")});
   ValueId row = reshape(rw, n.inputs[0], {element_count(x.shape)});

@@ -34,8 +34,8 @@ bool linear_to_conv(Rewriter& rw, const Node& n) {
 // U55
 bool constant_matmul_to_linear(Rewriter& rw, const Node& n) {
   const Value& b = rw.value(n.inputs[1]);
-  if (!on_integers(rw.graph(), n) || !b.constant || b.type.quant->per_channel() || b.type.zero_point() != 0)
-    return false;
+  if (!on_integers(rw.graph(), n) || !b.constant || b.type.dtype != DType::I8) return false;  // weights have 8 bits
+  if (b.type.quant->per_channel() || b.type.zero_point() != 0) return false;
   for (int i = 0; i + 2 < b.type.rank(); ++i)
     if (b.type.shape[static_cast<size_t>(i)] != 1) return false;
   Shape matrix(b.type.shape.end() - 2, b.type.shape.end());
@@ -46,7 +46,7 @@ bool constant_matmul_to_linear(Rewriter& rw, const Node& n) {
 
 // matmul(8 bits, 16 bits)  ->  matmul(16 bits, 16 bits) of the same numbers
 bool widen_matmul_operand(Rewriter& rw, const Node& n) {
-  if (!on_integers(rw.graph(), n)) return false;
+  if (!on_integers(rw.graph(), n) || !facts_of(rw).matmul_of_16_bits) return false;
   for (size_t i = 0; i < 2; ++i) {
     const Type& own = rw.type(n.inputs[i]);
     if (own.dtype != DType::I8 || own.quant->per_channel() || rw.type(n.inputs[1 - i]).dtype != DType::I16) continue;
@@ -56,6 +56,40 @@ bool widen_matmul_operand(Rewriter& rw, const Node& n) {
     return true;
   }
   return false;
+}
+
+// A value of 16 bits as two of 8: rounded to steps 258 times as large, and what that leaves.
+std::vector<ValueId> halves_of(Rewriter& rw, ValueId x) {
+  const Type type = rw.type(x);
+  if (type.dtype == DType::I8) return {x};
+  const double step = type.scale() * 32767 / 127;
+  ValueId high = rw.make(Op::Quantize, {x}, {}, quantized(DType::I8, type.shape, step, 0));
+  return {high, rw.make(Op::Sub, {x, high}, {}, quantized(DType::I8, type.shape, step / 254, 0))};
+}
+
+// matmul of 16 bits, where the core has none  ->  the sum of those of the halves. The product of the two lower halves
+// is below what 16 bits can tell (96 dB), and left out.
+bool split_wide_matmul(Rewriter& rw, const Node& n) {
+  const Type a = rw.type(n.inputs[0]), b = rw.type(n.inputs[1]), out = rw.type(n.outputs[0]);
+  if (facts_of(rw).matmul_of_16_bits || !is_codes(a) || !is_codes(b) || !is_codes(out)) return false;
+  auto takes = [](const Type& type) { return type.dtype == DType::I8 || type.dtype == DType::I16; };
+  if (!takes(a) || !takes(b) || (a.dtype == DType::I8 && b.dtype == DType::I8)) return false;
+  auto reach = [](const Type& type) { return std::max(-range_of(type).min, range_of(type).max); };
+  const double most = reach(a) * reach(b) * static_cast<double>(a.shape.back()) * n.real(Key::Scale, 1.0);
+  const Type sums = quantized(DType::I32, out.shape, most / (1 << 29), 0);
+  Attrs attrs;
+  if (n.has(Key::Scale)) attrs.set(Key::Scale, n.real(Key::Scale));
+  const std::vector<ValueId> left = halves_of(rw, n.inputs[0]), right = halves_of(rw, n.inputs[1]);
+  ValueId total = kNone;
+  for (size_t i = 0; i < left.size(); ++i)
+    for (size_t k = 0; k < right.size(); ++k) {
+      if (i + k == 2) continue;
+      ValueId product = rw.make(Op::MatMul, {left[i], right[k]}, attrs, sums);
+      total = total == kNone ? product : rw.make(Op::Add, {total, product}, {}, sums);
+    }
+  Attrs bounds = clamp_of(n);
+  rw.replace(n, rw.make(Op::Quantize, {total}, bounds, out));
+  return true;
 }
 
 // matmul of any rank  ->  rank 3, [batch, M, K] x [batch, K, N], batch dims broadcast by repeating
@@ -94,6 +128,7 @@ std::span<const Rule> product_rules() {
       {"constant-matmul-to-linear", {Op::MatMul}, constant_matmul_to_linear},
       {"linear-to-conv", {Op::Linear}, linear_to_conv},
       {"widen-matmul-operand", {Op::MatMul}, widen_matmul_operand},  // what is left after constants
+      {"split-wide-matmul", {Op::MatMul}, split_wide_matmul},
       {"matmul-to-rank-3", {Op::MatMul}, matmul_to_rank_3},
   };
   return kRules;

@@ -12,24 +12,37 @@ namespace {
 // exp(-12) is below half a code of 16 bits.
 constexpr double kNothing = 12;
 
-// x - max(x) of each row, 16 bits. For 8-bit x every difference is a sample of the 16-bit table that follows, so its
-// exp is exact.
-ValueId below_max(Rewriter& rw, ValueId x) {
-  double step = rw.type(x).scale();
-  double scale = rw.type(x).dtype == DType::I8 ? step / 128 : std::min(2 * step, kNothing / 32768);
-  return rw.make(Op::Sub, {x, max_of_rows(rw, x)}, {}, i16_type(rw.type(x).shape, scale));
+// x - max(x) of each row of 8 bits, in 16. Every difference is a sample of the 16-bit table that follows, so its exp is
+// exact.
+ValueId below_max(Rewriter& rw, ValueId x, ValueId max) {
+  return rw.make(Op::Sub, {x, max}, {}, i16_type(rw.type(x).shape, rw.type(x).scale() / 128));
 }
 
-// exp(x - max x) of each row as 16 bits, up to a factor. Of 16-bit x all 512 steps of the table are used: half of what
-// exp() tells from nothing is added first, and that is the factor.
-ValueId exp_below_max(Rewriter& rw, ValueId x) {
+// The same of 16 bits, exact in 32.
+ValueId wide_below_max(Rewriter& rw, ValueId x, ValueId max) {
+  return rw.make(Op::Sub, {x, max}, {}, i32_type(rw.type(x).shape, rw.type(x).scale()));
+}
+
+double half_of_nothing(const Type& x) { return 32767 * std::min(x.scale(), kNothing / 65534); }
+
+// exp(x - max x) of each row as 16 bits. Of 16-bit x all 512 steps of the table are used: half of what exp() tells from
+// nothing is added first, so the result has exp(half) as a factor.
+ValueId exp_below_max(Rewriter& rw, ValueId x, ValueId max) {
+  constexpr double kFine = 1 << 14;  // more of the table's steps in one of x: 32 bits hold the difference alone
   const Type type = rw.type(x);
-  if (type.dtype == DType::I8) return unary(rw, "exp", below_max(rw, x), i16_type(type.shape, 1.0 / 32767));
-  double step = std::min(type.scale(), kNothing / 65534), half = 32767 * step;
-  ValueId max = max_of_rows(rw, x);
-  ValueId shift = scalar(rw, DType::I32, type.rank(), 1, half);
-  ValueId middle = rw.make(Op::Sub, {max, shift}, {}, i32_type(rw.type(max).shape, step));
-  ValueId above = rw.make(Op::Sub, {x, middle}, {}, i16_type(type.shape, step));
+  if (type.dtype == DType::I8) return unary(rw, "exp", below_max(rw, x, max), i16_type(type.shape, 1.0 / 32767));
+  const double half = half_of_nothing(type), step = half / 32767;
+  const Type above_type = i16_type(type.shape, step);
+  ValueId shift = scalar(rw, DType::I32, type.rank(), 1, half), above = kNone;
+  if (type.scale() < kFine * step) {
+    ValueId middle = rw.make(Op::Sub, {max, shift}, {}, i32_type(rw.type(max).shape, step));
+    above = rw.make(Op::Sub, {x, middle}, {}, above_type);
+  } else {
+    const auto nothing = static_cast<int64_t>(std::ceil(kNothing / type.scale())) + 1;
+    ValueId least = scalar(rw, DType::I32, type.rank(), -nothing, type.scale()), below = wide_below_max(rw, x, max);
+    below = rw.make(Op::Maximum, {below, least}, {}, rw.type(below));
+    above = rw.make(Op::Add, {below, shift}, {}, above_type);
+  }
   return unary(rw, "exp", above, i16_type(type.shape, std::exp(half) / 32767));
 }
 
@@ -52,12 +65,12 @@ bool softmax_along_last(Rewriter& rw, const Node& n) {
 
 // softmax(x)  ->  e = exp(x - max x); e * (1 / sum e), or e / sum e where 16 bits are involved
 bool expand_softmax(Rewriter& rw, const Node& n) {
-  const Type& type = rw.type(n.inputs[0]);
+  const Type type = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
   if (!computes_on_codes(rw, n) || n.integer(Key::Axis) != type.rank() - 1) return false;
   if (reader_as_weights(rw, n)) return false;  // fuse-softmax-into-matmul's
   auto length = static_cast<double>(type.shape.back());
-  ValueId e = exp_below_max(rw, n.inputs[0]);
+  ValueId e = exp_below_max(rw, n.inputs[0], max_of_rows(rw, n.inputs[0]));
   ValueId sum = reduce(rw, Op::Sum, e, {type.rank() - 1}, i32_type({}, rw.type(e).scale()));
   if (type.dtype == DType::I16 || out.dtype == DType::I16) {
     rw.replace(n, rw.make(Op::Div, {e, sum}, {}, out));
@@ -73,16 +86,27 @@ bool expand_softmax(Rewriter& rw, const Node& n) {
 
 // log_softmax(x)  ->  d = x - max x; d - log(sum exp(d))
 bool expand_log_softmax(Rewriter& rw, const Node& n) {
-  const Type& type = rw.type(n.inputs[0]);
+  const Type type = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
   if (!computes_on_codes(rw, n) || n.integer(Key::Axis) != type.rank() - 1) return false;
-  auto length = static_cast<double>(type.shape.back());
-  ValueId below = below_max(rw, n.inputs[0]);
-  ValueId e = unary(rw, "exp", below, i16_type(type.shape, 1.0 / 32767));
-  ValueId sum = reduce(rw, Op::Sum, e, {type.rank() - 1}, i32_type({}, 1.0 / 32767));
-  double scale = rw.type(below).scale();
-  while (scale * 32767 < std::log(length)) scale *= 2;
-  ValueId log = unary(rw, "log", sum, i16_type(rw.type(sum).shape, scale));
+  const ValueId x = n.inputs[0], max = max_of_rows(rw, x);
+  const double most = std::log(static_cast<double>(type.shape.back()));
+  auto log_of_sum = [&](ValueId e, double scale) {
+    ValueId sum = reduce(rw, Op::Sum, e, {type.rank() - 1}, i32_type({}, rw.type(e).scale()));
+    return unary(rw, "log", sum, i16_type(rw.type(sum).shape, scale));
+  };
+  ValueId below = kNone, log = kNone;
+  if (type.dtype == DType::I8) {
+    below = below_max(rw, x, max);
+    double scale = rw.type(below).scale();
+    while (scale * 32767 < most) scale *= 2;
+    log = log_of_sum(unary(rw, "exp", below, i16_type(type.shape, 1.0 / 32767)), scale);
+  } else {
+    const double half = half_of_nothing(type);
+    below = wide_below_max(rw, x, max);
+    log = log_of_sum(exp_below_max(rw, x, max), (half + most) / 32767);
+    log = rw.make(Op::Sub, {log, scalar(rw, DType::I32, type.rank(), 1, half)}, {}, rw.type(log));
+  }
   rw.replace(n, rw.make(Op::Sub, {below, log}, {}, out));
   return true;
 }

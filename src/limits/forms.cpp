@@ -35,14 +35,14 @@ bool has_npu_form(Op op, NpuFamily family) {
     case Op::Slice:
     case Op::Pad:
     case Op::Repeat:
-    case Op::Flip: return true;
+    case Op::Flip:
+    case Op::Bitwise: return true;
     case Op::Compare:
     case Op::Logical:
     case Op::LogicalNot:
     case Op::Where:
     case Op::Any:
     case Op::All: return facts.has_booleans;
-    case Op::Bitwise:
     case Op::BitwiseNot: return facts.has_bitwise;
     case Op::Gather: return facts.has_gather;
     case Op::Cond: return facts.has_branches;

@@ -105,6 +105,12 @@ std::string divides_codes(const Query& q) {
   return "";
 }
 
+std::string only_shifts_left(const Query& q) {
+  if (q.node.op != Op::Bitwise) return "";
+  const std::string& fn = q.node.text(Key::Fn);
+  return fn == "shl" && q.out().dtype == DType::I32 ? "" : fmt::format("{} of {}", fn, name_of(q.out().dtype));
+}
+
 std::string stride_fits(const Query& q) {
   if (!info(q.node.op).traits.window) return "";
   for (int64_t stride : q.node.ints(Key::Stride))
@@ -344,6 +350,13 @@ const Row kRows[] = {
      {},
      reduce_is_narrow,
      "reduce before widening"},
+    {"u55.c12",
+     &NpuFacts::has_bitwise,
+     "bitwise",
+     "shifts to the left, of 32 bits",
+     {},
+     only_shifts_left,
+     "shift integers of 32 bits, or divide by a power of 2"},
 };
 
 }  // namespace
@@ -370,7 +383,7 @@ std::vector<Constraint> constraints() {
       std::string limit = row.limit_of(facts);
       auto same = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(),
                                [&](const Constraint& constraint) { return constraint.limit == limit; });
-      if (same == all.end()) same = all.insert(all.end(), {row.label, {}, row.ops, std::move(limit)});
+      if (same == all.end()) same = all.insert(all.end(), {row.label, {}, row.ops, std::move(limit), row.advice});
       same->families.push_back(family);
     }
   }

@@ -33,6 +33,7 @@ struct Constraint {
   std::vector<NpuFamily> families;  // that have it
   std::string_view ops;
   std::string limit;  // with their numbers; where these differ there is a row for each
+  std::string_view advice;
 };
 std::vector<Constraint> constraints();
 

@@ -81,6 +81,8 @@ constexpr Case kCases[] = {
     {"u55.c11", "%x: i16[2,4] q(0.5, 0), %z: i32[2,4] q(0.5, 0)",
      "%y = amax %x axes=[0] keepdim=true : i16[1,4] q(0.5, 0)",
      "%y = amax %z axes=[0] keepdim=true : i32[1,4] q(0.5, 0)", "a 32-bit operand"},
+    {"u55.c12", "%x: i32[4]", "%y = bitwise %x, %x fn=\"shl\" : i32[4]", "%y = bitwise %x, %x fn=\"and\" : i32[4]",
+     "and of i32"},
 };
 
 Support support_of(const Case& c, std::string_view node, const NpuTarget& target) {

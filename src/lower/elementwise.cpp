@@ -20,11 +20,20 @@ double addition_unit(const Type& a, const Type& b) {
   return larger / static_cast<double>(wide ? 1 << 14 : 1 << 19);
 }
 
-// The common scale of a comparison: the finer one, unless the other operand's codes would leave 32 bits.
-double comparison_unit(const Type& a, const Type& b) {
+// The common scale of a maximum: the finer one, unless the other operand's codes would leave 32 bits.
+double extreme_unit(const Type& a, const Type& b) {
   double larger = std::max(a.scale(), b.scale());
   bool wide = a.dtype != DType::I8 || b.dtype != DType::I8;
   return std::max(std::min(a.scale(), b.scale()), larger / static_cast<double>(wide ? 1 << 14 : 1 << 21));
+}
+
+// The common scale of a comparison. Between different scales it is far finer than both: a number that lies between two
+// codes of the other operand must stay on its side of them.
+double comparison_unit(const Type& a, const Type& b) {
+  double larger = std::max(a.scale(), b.scale());
+  if (a.scale() == b.scale()) return larger;
+  bool wide = a.dtype != DType::I8 || b.dtype != DType::I8;
+  return larger / static_cast<double>(wide ? 1 << 14 : 1 << 21);
 }
 
 }  // namespace
@@ -60,7 +69,7 @@ Result<tosa::TensorId> Lowering::min_max(const Node& n) {
   const Type& left = in(n, 0);
   const Type& right = in(n, 1);
   if (!is_quantized(left) || !is_quantized(right)) return b.binary(op, operand(n.inputs[0]), operand(n.inputs[1]));
-  double unit = comparison_unit(left, right);
+  double unit = extreme_unit(left, right);
   return narrow(b.binary(op, widen(n, 0, left.scale() / unit), widen(n, 1, right.scale() / unit)),
                 unit / out(n).scale(), n);
 }
@@ -166,7 +175,9 @@ Result<tosa::TensorId> Lowering::clamp(const Node& n) {
   if (!type.quantized()) {
     int64_t low = n.has(Key::Min) ? static_cast<int64_t>(n.real(Key::Min)) : dtype_min(type.dtype);
     int64_t high = n.has(Key::Max) ? static_cast<int64_t>(n.real(Key::Max)) : dtype_max(type.dtype);
-    return b.clamp(operand(n.inputs[0]), low, high);
+    Id x = operand(n.inputs[0]);
+    if (type.dtype != DType::I32) return b.clamp(x, low, high);
+    return b.minimum(b.maximum(x, number(low, x)), number(high, x));  // CLAMP takes 8 and 16 bits
   }
   const Quant& quant = *type.quant;
   auto code = [&](Key key, int64_t otherwise) {

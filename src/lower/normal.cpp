@@ -41,7 +41,9 @@ std::vector<int64_t> samples(double first, int64_t at_zero, bool odd, Function f
 Lowering::Normal Lowering::normalise(Id x, bool positive, bool even, int64_t least) {
   tosa::CodeRange codes = bounds_.of(x);
   if (positive && codes.low < 0) x = b.maximum(x, number(0, x));
-  Id size = positive || codes.low >= 0 ? x : b.abs(x);
+  // The smallest number of 32 bits has no absolute value.
+  Id bounded = codes.low <= -0x1p31 ? b.maximum(x, number(-0x7fffffff, x)) : x;
+  Id size = positive || codes.low >= 0 ? x : b.abs(bounded);
   Id zeros = b.clz(b.maximum(size, number(least, x)));  // the sign among them
   Id half = 0, places = 0;
   if (even) {

@@ -1,5 +1,9 @@
 // Forms that regor gets wrong (docs/regor-defects.md), written another way.
 #include <algorithm>
+#include <cstring>
+#include <map>
+#include <string_view>
+#include <tuple>
 
 #include "npu/npu.h"
 
@@ -149,12 +153,65 @@ class FlatDifferences {
   std::vector<tosa::Operator> operators_;
 };
 
+// Convolutions with the same weights and the same scales, but other biases: regor encodes weights, scales and biases
+// once, and knows them again by weights and scales alone. The scales of the second bias are made smaller by one part in
+// 2^30, those of the third by two.
+class DistinctScales {
+ public:
+  explicit DistinctScales(tosa::Body& body) : body_(body), rescale_(body.tensors.size(), nullptr) {
+    for (tosa::Operator& op : body.operators)
+      if (op.op == tosa::Op::Rescale) rescale_[op.inputs[0]] = &op;
+  }
+
+  void run() {
+    for (const tosa::Operator& op : body_.operators) {
+      const bool conv =
+          op.op == tosa::Op::Conv2d || op.op == tosa::Op::DepthwiseConv2d || op.op == tosa::Op::TransposeConv2d;
+      tosa::Operator* rescale = conv ? rescale_[op.outputs[0]] : nullptr;
+      if (!rescale || !std::get<tosa::RescaleAttributes>(rescale->attributes).scale32) continue;
+      const std::string_view weights = bytes_of(op.inputs[1]), bias = bytes_of(op.inputs[2]);
+      if (weights.empty()) continue;  // computed
+      auto& biases = biases_[{weights, bytes_of(rescale->inputs[1]), bytes_of(rescale->inputs[2])}];
+      const auto known = std::find(biases.begin(), biases.end(), bias);
+      const auto place = static_cast<int32_t>(known - biases.begin());
+      if (known == biases.end()) biases.push_back(bias);
+      if (place > 0) rescale->inputs[1] = less(rescale->inputs[1], place);
+    }
+  }
+
+ private:
+  // Of a constant. They stay where they are when tensors are added.
+  std::string_view bytes_of(tosa::TensorId id) const {
+    const Buffer& data = body_.tensors[id].data;
+    return {reinterpret_cast<const char*>(data.data()), data.size()};
+  }
+
+  tosa::TensorId less(tosa::TensorId multipliers, int32_t by) {
+    tosa::Tensor copy = body_.tensors[multipliers];
+    copy.name.clear();  // the writer makes one up
+    for (size_t at = 0; at < copy.data.size(); at += sizeof(int32_t)) {
+      int32_t multiplier = 0;
+      std::memcpy(&multiplier, copy.data.data() + at, sizeof(multiplier));
+      multiplier = std::max(multiplier - by, 0);
+      std::memcpy(copy.data.data() + at, &multiplier, sizeof(multiplier));
+    }
+    body_.tensors.push_back(std::move(copy));
+    return static_cast<tosa::TensorId>(body_.tensors.size() - 1);
+  }
+
+  tosa::Body& body_;
+  std::vector<tosa::Operator*> rescale_;  // by the tensor that it reads
+  // By weights, multipliers and shifts.
+  std::map<std::tuple<std::string_view, std::string_view, std::string_view>, std::vector<std::string_view>> biases_;
+};
+
 }  // namespace
 
 void avoid_defects(tosa::Program& program, const NpuTarget& target) {
   for (tosa::Body& body : program.bodies) {
     SliceGuard(body, target).run();
     FlatDifferences(body).run();
+    DistinctScales(body).run();
   }
 }
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "npu/npu.h"
 
 namespace swoop {
@@ -65,6 +67,30 @@ TEST(AvoidDefects, takes_a_number_less_many_dims_as_four_dims) {
     ASSERT_TRUE(before && after);
     EXPECT_EQ((*before)[0].data, (*after)[0].data);
   }
+}
+
+TEST(AvoidDefects, tells_equal_weights_with_other_biases_apart) {
+  // Two convolutions with the same weights and scales, the second with `bias`.
+  auto multipliers = [](int64_t bias) {
+    tosa::Program program;
+    tosa::Builder b(program);
+    auto x = b.input("x", DType::I8, {1, 2, 2, 1});
+    const int64_t weight[] = {3}, biases[] = {0, bias};
+    for (int64_t value : biases) {
+      auto sum = b.conv2d(x, b.constant(DType::I8, {1, 1, 1, 1}, weight), b.constant(DType::I32, {1}, {&value, 1}),
+                          {{0, 0, 0, 0}, {1, 1}, {1, 1}}, 0, 0);
+      b.output(b.rescale(sum, {.multiplier = {1 << 30}, .shift = {31}}));
+    }
+    avoid_defects(program, *parse_target("ethos-u55-128"));
+    EXPECT_TRUE(tosa::validate(program));
+    std::vector<int32_t> read;
+    for (const tosa::Operator& op : program.bodies[0].operators)
+      if (op.op == tosa::Op::Rescale)
+        std::memcpy(&read.emplace_back(), program.bodies[0].tensors[op.inputs[1]].data.data(), sizeof(int32_t));
+    return read;
+  };
+  EXPECT_EQ(multipliers(0), (std::vector<int32_t>{1 << 30, 1 << 30}));
+  EXPECT_EQ(multipliers(7), (std::vector<int32_t>{1 << 30, (1 << 30) - 1}));
 }
 
 TEST(AvoidDefects, changes_no_result) {

@@ -60,6 +60,7 @@ class Partitioner {
 
   void run() {
     choose();
+    leave_counting_to_host();
     for (NodeId id : graph_.order())
       if (!on_npu_[id]) materialize_floats(graph_, id);
     on_npu_.resize(graph_.node_slots());
@@ -98,11 +99,15 @@ class Partitioner {
         on_npu_[id] = true;
         continue;
       }
-      const Loc* loc = graph_.loc(node.loc);
-      std::string op = node.op == Op::Opaque ? node.text(Key::Target) : std::string(name_of(node.op));
-      result_.host.push_back(
-          {node.name, op, std::string(support.rule), support.reason, std::string(support.advice), loc ? *loc : Loc{}});
+      stay(node, support);
     }
+  }
+
+  void stay(const Node& node, const Support& why) {
+    const Loc* loc = graph_.loc(node.loc);
+    std::string op = node.op == Op::Opaque ? node.text(Key::Target) : std::string(name_of(node.op));
+    result_.host.push_back(
+        {node.name, op, std::string(why.rule), why.reason, std::string(why.advice), loc ? *loc : Loc{}});
   }
 
   // Level of an NPU node: the region it belongs to, from 1. Where a region must begin, it is a new one. Level of a host
@@ -125,6 +130,43 @@ class Partitioner {
       if (on_npu_[id]) highest = std::max(highest, level);
     }
     return highest;
+  }
+
+  bool on_codes(const Node& node) const {
+    auto coded = [&](ValueId id) { return id != kNone && graph_.type(id).quantized(); };
+    return std::any_of(node.inputs.begin(), node.inputs.end(), coded) ||
+           std::any_of(node.outputs.begin(), node.outputs.end(), coded);
+  }
+
+  // In a model that computes on codes, what the host makes of plain integers and reads again itself stays with it:
+  // positions that are counted before they are looked up. On the NPU they would be a region of their own.
+  void leave_counting_to_host() {
+    std::vector<bool> counts(graph_.node_slots(), false);
+    bool codes = false;
+    auto read_by_host = [&](ValueId id) {
+      const auto& uses = graph_.value(id).uses;
+      return std::all_of(uses.begin(), uses.end(),
+                         [&](const Use& use) { return use.node != kNone && (!on_npu_[use.node] || counts[use.node]); });
+    };
+    const std::vector<NodeId> order = graph_.order();
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+      const Node& node = graph_.node(*id);
+      if (!on_npu_[*id]) continue;
+      codes = codes || on_codes(node);
+      counts[*id] =
+          node.bodies.empty() && !on_codes(node) && std::all_of(node.outputs.begin(), node.outputs.end(), read_by_host);
+    }
+    if (!codes) return;
+    for (NodeId id : order) {
+      const Node& node = graph_.node(id);
+      bool after_codes = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+        const Node* producer = input == kNone ? nullptr : graph_.producer(input);
+        return producer && on_npu_[producer->id];
+      });
+      if (!counts[id] || after_codes) continue;
+      on_npu_[id] = false;
+      stay(node, {false, "region", "the host makes and reads these integers", ""});
+    }
   }
 
   size_t rank(NodeId id) const { return on_npu_[id] ? 2 * level_[id] - 1 : 2 * level_[id]; }

@@ -52,6 +52,26 @@ TEST(Partition, joins_pieces_that_need_not_wait_for_the_host) {
   EXPECT_EQ(verify(graph), std::nullopt);
 }
 
+// Positions that are counted before they are looked up: as a region they would come before that of the codes.
+TEST(Partition, leaves_integers_that_the_host_reads_to_the_host) {
+  constexpr std::string_view kCounted = R"text(graph "g" (%x: i8[4] q(0.5, 0), %i: i32[4])
+  %a = mul %i, %i : i32[4]
+  %b = cast %a dtype=i64 : i64[4]
+  %c = cast %b dtype=i32 : i32[4]
+  %d = gather %x, %c axis=0 : i8[4] q(0.5, 0)
+  return %d
+)text";
+  Graph graph = parsed(kCounted);
+  EXPECT_EQ(partition(graph, target("ethos-u85-256")).regions.size(), 1u);
+  EXPECT_EQ(verify(graph), std::nullopt);
+  Graph integers = parsed(R"text(graph "g" (%i: i32[4])
+  %a = mul %i, %i : i32[4]
+  %b = cast %a dtype=i64 : i64[4]
+  return %b
+)text");
+  EXPECT_EQ(partition(integers, target("ethos-u85-256")).regions.size(), 1u);  // all that the model computes
+}
+
 TEST(Partition, begins_a_region_with_a_node_or_leaves_it_on_the_host_when_told_so) {
   constexpr std::string_view kText = R"text(graph "g" (%x: i8[1,4] q(0.5, 0))
   %a = add %x, %x : i8[1,4] q(0.5, 1)

@@ -1,6 +1,7 @@
 #include "quantize/borders.h"
 
 #include <algorithm>
+#include <set>
 
 #include "quantize/layers.h"
 #include "quantize/parts.h"
@@ -102,6 +103,48 @@ void convert_operands(Placement& p, Node& node) {
   }
 }
 
+struct Way {
+  std::set<ValueId> seen;
+  std::vector<ValueId> values;  // on a way from the state
+  bool adds = false;
+};
+
+// Whether `at` is made of a state by sums, products with constants, clamps and moves alone.
+bool find_way(const Graph& graph, ValueId at, ValueId state, Way& way) {
+  if (at == state) return true;
+  const Node* node = graph.producer(at);
+  if (!node || !way.seen.insert(at).second) return false;
+  const bool sum = node->op == Op::Add || node->op == Op::Sub;
+  const bool passes = sum || node->op == Op::Mul || node->op == Op::Clamp || shares_type(*node);
+  if (!passes) return false;
+  bool found = false;
+  for (size_t i = 0; i < node->inputs.size(); ++i) {
+    const bool scaled = node->op != Op::Mul || graph.value(node->inputs[1 - i]).constant;
+    if (node->inputs[i] != kNone && scaled) found |= find_way(graph, node->inputs[i], state, way);
+  }
+  if (!found) return false;
+  way.values.push_back(at);
+  way.adds |= sum;
+  return true;
+}
+
+// A state that adds up (a running mean, a filter with feedback) has 16 bits: what comes to it in one run may be less
+// than half a step of 8, and would be lost in every run.
+void widen_sums(Placement& p) {
+  Graph& graph = p.graph;
+  for (size_t i = 0; i < graph.inputs().size(); ++i)
+    for (size_t o = 0; o < graph.outputs().size(); ++o) {
+      const Port &from = graph.input_port(i), &to = graph.output_port(o);
+      if (from.role != Port::Role::State || to.role != Port::Role::State || from.name != to.name) continue;
+      Way way;
+      const ValueId state = graph.inputs()[i];
+      if (!find_way(graph, graph.outputs()[o], state, way) || !way.adds) continue;
+      way.values.push_back(quantized_copy(p, state));
+      p.borders.wide.resize(std::max<size_t>(p.borders.wide.size(), graph.value_slots()));
+      for (ValueId value : way.values) p.borders.wide[value] = true;
+    }
+}
+
 }  // namespace
 
 ValueId Borders::measured_id(ValueId id) const {
@@ -123,6 +166,7 @@ Borders place_borders(Graph& graph, const QuantizeOptions& options, const Measur
   if (outputs_as_codes) parts.in_float.assign(graph.node_slots(), false);
   divide(p, parts.in_float);
   p.borders.wide = std::move(parts.wide);
+  widen_sums(p);
   for (NodeId id : graph.order()) convert_operands(p, graph.node(id));
   for (size_t i = 0; i < graph.outputs().size() && !outputs_as_codes; ++i) {
     ValueId output = graph.outputs()[i];

@@ -23,11 +23,9 @@ class Watch {
     m_.masked = masked_scores(graph);
     m_.hides.resize(values);
     for (ValueId id : possible_masks(graph)) m_.depths[id];
-    for (ValueId output : graph.outputs()) {
-      ValueId head = origin(graph, output);
-      const Node* node = graph.producer(head);
-      if (node && is_layer(node->op) && bounds_of(*node) == kAllReals) m_.heads[head];
-    }
+    for (ValueId output : graph.outputs())
+      for (ValueId head : parts_of_output(graph, output))
+        if (units_axis(graph, head)) m_.heads[head];
     channel_axes_.resize(values);
     hooks_.resize(values);
     observed_.resize(values);
@@ -68,7 +66,8 @@ class Watch {
       auto depths = m_.depths.find(id);
       if (depths != m_.depths.end()) depths->second.add(tensor.as<float>());
       if (m_.masked[id] || depths != m_.depths.end()) see_peaks(id, tensor);
-      if (auto head = m_.heads.find(id); head != m_.heads.end()) see_head(head->second, *graph_.producer(id), tensor);
+      if (auto head = m_.heads.find(id); head != m_.heads.end())
+        see_head(head->second, *units_axis(graph_, id), tensor);
     }
     if (tensor.dtype == DType::F32 && element_count(tensor.shape) > 0) see_channels(id, tensor);
     for (NodeId hooked : hooks_[id]) {
@@ -91,8 +90,7 @@ class Watch {
     return inner;
   }
 
-  static void see_head(ChannelExtents& head, const Node& layer, const Tensor& tensor) {
-    const auto axis = static_cast<size_t>(channels_at(layer, static_cast<int>(tensor.shape.size())));
+  static void see_head(ChannelExtents& head, size_t axis, const Tensor& tensor) {
     head.add(tensor.as<float>(), static_cast<size_t>(tensor.shape[axis]), elements_after(tensor, axis));
   }
 
@@ -234,13 +232,25 @@ ValueId origin(const Graph& graph, ValueId id) {
   return id;
 }
 
-Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKernels* opaque) {
+std::vector<ValueId> parts_of_output(const Graph& graph, ValueId id) {
+  id = origin(graph, id);
+  const Node* node = graph.producer(id);
+  if (!node || node->op != Op::Concat) return {id};
+  std::vector<ValueId> parts;
+  for (ValueId input : node->inputs)
+    for (ValueId part : parts_of_output(graph, input)) parts.push_back(part);
+  return parts;
+}
+
+Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKernels* opaque,
+                           std::optional<Measured>* without_last) {
   Measured measured;
   Watch watch(graph, measured, opaque);
   // A branch that no sample takes still needs ranges: then every branch runs on what it would be given.
   for (bool every_branch : {false, true}) {
     std::vector<Tensor> previous;
     for (const std::vector<Tensor>& sample : samples.inputs) {
+      if (without_last && !every_branch && &sample == &samples.inputs.back()) *without_last = measured;
       std::vector<Tensor> inputs = sample;
       carry_state(graph, previous, inputs);
       TRY_ASSIGN(previous, watch.run(inputs, every_branch));
@@ -250,6 +260,9 @@ Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKer
   TRY(check_numbers(graph, measured));
   TRY(complete_ranges(graph, measured));
   TRY(check_inputs(graph, measured));
+  if (without_last && *without_last &&
+      (!complete_ranges(graph, **without_last) || !check_inputs(graph, **without_last)))
+    without_last->reset();
   return measured;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "quantize/masks.h"
 #include "quantize/quantize.h"
@@ -13,20 +14,25 @@ namespace swoop {
 struct Measured {
   std::vector<Statistics> values;  // by value id; empty for constants, integers and the results of data movement
   std::map<std::pair<ValueId, int>, ChannelStatistics> channels;  // of what layers read, along the axis that they read
-  std::map<ValueId, ChannelExtents> heads;  // of layers whose result is an output, without bounds of its own
-  std::vector<Doubles> inner;               // by node id: attribute `inner` of composites
-  std::vector<bool> masked;                 // by value id: scores of which some are masked
-  std::vector<bool> hides;                  // by value id: masks that are added to scores at run time
-  std::map<ValueId, Depths> depths;         // of possible_masks()
-  std::vector<float> lowest_peak;           // by value id, of masked scores: the smallest of the rows' largest elements
+  std::map<ValueId, ChannelExtents> heads;                        // of parts of outputs that have units_axis()
+  std::vector<Doubles> inner;                                     // by node id: attribute `inner` of composites
+  std::vector<bool> masked;                                       // by value id: scores of which some are masked
+  std::vector<bool> hides;           // by value id: masks that are added to scores at run time
+  std::map<ValueId, Depths> depths;  // of possible_masks()
+  std::vector<float> lowest_peak;    // by value id, of masked scores: the smallest of the rows' largest elements
   std::map<NodeId, std::vector<Measured>> bodies;
   bool ran = false;
 };
 
-Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKernels* opaque = nullptr);
+// `without_last`, where it is given, gets what all samples but the last one show, or nothing if that says too little.
+Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKernels* opaque = nullptr,
+                           std::optional<Measured>* without_last = nullptr);
 
 // The value whose elements `id` consists of: back through data movement.
 ValueId origin(const Graph& graph, ValueId id);
+
+// The values whose elements an output consists of: back through data movement and concats.
+std::vector<ValueId> parts_of_output(const Graph& graph, ValueId id);
 
 // The measured range of what a composite computes inside, as ir/ops.def describes `inner`, for one set of operands;
 // joined to `inner`.

@@ -127,8 +127,20 @@ double uncertain_share(const Measured& measured) {
   return values ? static_cast<double>(uncertain) / static_cast<double>(values) : 0;
 }
 
-constexpr double kTooUncertain = 0.5;
-constexpr size_t kEnough = 16;  // samples that show how others differ
+// Why so many samples are too few, if they are.
+std::string lacking(const Measured& measured, const QuantizeReport& report) {
+  constexpr double kTooUncertain = 0.5;
+  constexpr double kTooMuch = 3;  // dB
+  if (report.samples >= kEnoughSamples) return "";
+  if (report.samples == 1) return "it does not show how far others reach";
+  if (report.left_out && report.left_out->seen_db - report.left_out->unseen_db > kTooMuch)
+    return fmt::format("with the ranges of the others, the last one has {:.1f} dB instead of {:.1f} dB",
+                       report.left_out->unseen_db, report.left_out->seen_db);
+  const double share = uncertain_share(measured);
+  if (share <= kTooUncertain) return "";
+  return fmt::format("they differ so much that {:.0f} % of the ranges had to be widened by a quarter or more",
+                     100 * share);
+}
 
 }  // namespace
 
@@ -156,16 +168,12 @@ Result<void> check_inputs(const Graph& graph, const Measured& measured) {
   return {};
 }
 
-std::vector<std::string> doubts(const Graph& graph, const Measured& measured, size_t samples) {
+std::vector<std::string> doubts(const Graph& graph, const Measured& measured, const QuantizeReport& report) {
   std::vector<std::string> found;
-  if (double share = uncertain_share(measured); samples < 2 || (samples < kEnough && share > kTooUncertain))
+  if (std::string why = lacking(measured, report); !why.empty())
     found.push_back(fmt::format(
-        "{} sample{} too few: {}; give more to --calibrate, as different as those that the device will meet", samples,
-        samples == 1 ? " is" : "s are",
-        samples == 1 ? "it does not show how far others reach"
-                     : fmt::format("they differ so much that {:.0f} % of the ranges had to be widened by a quarter or "
-                                   "more",
-                                   100 * share)));
+        "{} sample{} too few: {}; give more to --calibrate, as different as those that the device will meet",
+        report.samples, report.samples == 1 ? " is" : "s are", why));
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     ValueId id = graph.inputs()[i];
     const Statistics& s = measured.values[id];

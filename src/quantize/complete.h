@@ -14,7 +14,10 @@ Result<void> complete_ranges(const Graph& graph, Measured& measured);
 // may hide nothing.
 Result<void> check_inputs(const Graph& graph, const Measured& measured);
 
-// For the user: inputs that have one value throughout, and samples that are too few to tell where others end.
-std::vector<std::string> doubts(const Graph& graph, const Measured& measured, size_t samples);
+// For the user: inputs that have one value throughout, and samples that are too few to tell where others end. `graph`
+// as it was measured.
+std::vector<std::string> doubts(const Graph& graph, const Measured& measured, const QuantizeReport& report);
+
+constexpr size_t kEnoughSamples = 16;  // they show how others differ
 
 }  // namespace swoop

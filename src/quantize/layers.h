@@ -1,15 +1,12 @@
 // Layers with weights: conv, transposed conv and linear, and how their weights are indexed.
 #pragma once
 
+#include "accuracy/accuracy.h"
 #include "ops/ops.h"
 
 namespace swoop {
 
 inline bool is_layer(Op op) { return info(op).traits.weights; }
-
-// The axis of a layer's operand and of its result, of this rank, that holds channels: what one layer calls channels may
-// be another's positions.
-inline int channels_at(const Node& layer, int rank) { return layer.op == Op::Linear ? rank - 1 : 1; }
 
 // Which output channel and which input channel an element of the weights belongs to.
 struct WeightIndex {

@@ -48,12 +48,13 @@ std::vector<Part> parts_of(const Graph& graph, const Measured& measured, const N
   return parts;
 }
 
-double step_of(double min, double max, int levels) { return (std::max(max, 0.0) - std::min(min, 0.0)) / levels; }
+// In 8 bits.
+double step_of(const Part& part) { return (std::max(part.max, 0.0) - std::min(part.min, 0.0)) / 255; }
 
-Range joint_range(const std::vector<Part>& parts) {
-  Range range{0, 0};
-  for (const Part& part : parts) range = joined(range, {part.min, part.max});
-  return range;
+Part joint(const std::vector<Part>& parts) {
+  Part all;
+  for (const Part& part : parts) all = {std::min(all.min, part.min), std::max(all.max, part.max), 0};
+  return all;
 }
 
 // Only movement and outputs read it. `readers` collects the movement.
@@ -74,19 +75,7 @@ bool reaches_outputs_only(const Graph& graph, ValueId id, std::vector<NodeId>& r
 constexpr double kStepsOfOutput = 4;
 constexpr double kStepsInside = 0.5;
 
-bool concat_loses_part(const Graph& graph, const std::vector<Part>& parts, const Node& concat) {
-  std::vector<NodeId> readers;
-  double steps = reaches_outputs_only(graph, concat.outputs[0], readers) ? kStepsOfOutput : kStepsInside;
-  Range all = joint_range(parts);
-  double step = step_of(all.min, all.max, 255);
-  return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
-    bool finer = step_of(part.min, part.max, 255) * 2 < step;  // it would have had better codes of its own
-    return finer && part.deviation > 0 && part.deviation < steps * step;
-  });
-}
-
-bool layer_loses_channel(const Part& whole, const ChannelExtents& channels) {
-  double step = step_of(whole.min, whole.max, 255);
+bool loses_channel(double step, const ChannelExtents& channels) {
   for (size_t c = 0; c < channels.min.size(); ++c) {
     double moves = static_cast<double>(channels.max[c]) - static_cast<double>(channels.min[c]);
     if (moves > 0 && moves < kStepsOfOutput * step) return true;
@@ -94,13 +83,28 @@ bool layer_loses_channel(const Part& whole, const ChannelExtents& channels) {
   return false;
 }
 
+bool concat_loses_part(const Graph& graph, const Measured& measured, const std::vector<Part>& parts,
+                       const Node& concat) {
+  std::vector<NodeId> readers;
+  const bool is_output = reaches_outputs_only(graph, concat.outputs[0], readers);
+  const double step = step_of(joint(parts));
+  const bool loses = std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+    bool finer = step_of(part) * 2 < step;  // it would have had better codes of its own
+    return finer && part.deviation > 0 && part.deviation < (is_output ? kStepsOfOutput : kStepsInside) * step;
+  });
+  if (loses || !is_output) return loses;
+  for (ValueId id : parts_of_output(graph, concat.outputs[0]))
+    if (auto head = measured.heads.find(id); head != measured.heads.end() && loses_channel(step, head->second))
+      return true;
+  return false;
+}
+
 // Whether 16 bits for all parts are coarser, for one of them, than 8 bits of its own.
 bool wide_is_coarse(const std::vector<Part>& parts) {
-  Range all = joint_range(parts);
-  double wide = std::max(-all.min, all.max) / 32767;
-  return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
-    return part.deviation > 0 && wide > 2 * step_of(part.min, part.max, 255);
-  });
+  const Part all = joint(parts);
+  const double wide = std::max(-all.min, all.max) / 32767;
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const Part& part) { return part.deviation > 0 && wide > 2 * step_of(part); });
 }
 
 }  // namespace
@@ -108,12 +112,12 @@ bool wide_is_coarse(const std::vector<Part>& parts) {
 PartForms forms_of_parts(const Graph& graph, const Measured& measured) {
   PartForms forms{std::vector<bool>(graph.value_slots()), std::vector<bool>(graph.node_slots())};
   for (const auto& [id, channels] : measured.heads)
-    forms.wide[id] = layer_loses_channel(part_of(measured.values[id]), channels);
+    forms.wide[id] = loses_channel(step_of(part_of(measured.values[id])), channels);
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op != Op::Concat || !is_float(graph.type(node.outputs[0]).dtype)) continue;
     std::vector<Part> parts = parts_of(graph, measured, node);
-    if (!concat_loses_part(graph, parts, node)) continue;
+    if (!concat_loses_part(graph, measured, parts, node)) continue;
     forms.wide[node.outputs[0]] = true;
     std::vector<NodeId> readers = {id};
     if (!reaches_outputs_only(graph, node.outputs[0], readers) || !wide_is_coarse(parts)) continue;

@@ -1,5 +1,6 @@
 #include "quantize/quantize.h"
 
+#include "accuracy/accuracy.h"
 #include "quantize/borders.h"
 #include "quantize/classes.h"
 #include "quantize/complete.h"
@@ -89,6 +90,35 @@ ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
   return chosen;
 }
 
+namespace {
+
+// Few samples can be judged by one of them, unless its state comes from the others.
+bool can_leave_out(const Graph& graph, const Samples& samples) {
+  if (samples.random || samples.inputs.size() < 2 || samples.inputs.size() >= kEnoughSamples) return false;
+  for (size_t i = 0; i < graph.inputs().size(); ++i)
+    if (graph.input_port(i).role == Port::Role::State) return false;
+  return true;
+}
+
+// The float output of `sample` that loses most when its ranges come from the other samples. `seen` and `unseen` are
+// `prepared` with ranges from all and from the others.
+Result<std::optional<LeftOut>> leave_out(const Graph& prepared, const Graph& seen, const Graph& unseen,
+                                         const Sample& sample, OpaqueKernels* opaque) {
+  TRY_ASSIGN(std::vector<Tensor> exact, execute(prepared, sample, {opaque}));
+  TRY_ASSIGN(std::vector<Tensor> with, execute(seen, sample, {opaque}));
+  TRY_ASSIGN(std::vector<Tensor> without, execute(unseen, sample, {opaque}));
+  std::optional<LeftOut> worst;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    if (exact[i].dtype != DType::F32) continue;
+    auto db = [&](const Tensor& actual) { return sqnr_db(std::span(&exact[i], 1), std::span(&actual, 1)); };
+    LeftOut output{db(with[i]), db(without[i])};
+    if (!worst || output.seen_db - output.unseen_db > worst->seen_db - worst->unseen_db) worst = output;
+  }
+  return worst;
+}
+
+}  // namespace
+
 Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const QuantizeOptions& options) {
   if (samples.inputs.empty()) return error("there are no samples to calibrate with");
   QuantizeReport report;
@@ -96,15 +126,17 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   report.uncalibrated = samples.random;
   report.method = options.method;
   Timer timer;
-  TRY_ASSIGN(Measured measured, calibrate(graph, samples, options.opaque));
+  std::optional<Measured> others;  // without the last sample
+  std::optional<Measured>* without_last = can_leave_out(graph, samples) ? &others : nullptr;
+  TRY_ASSIGN(Measured measured, calibrate(graph, samples, options.opaque, without_last));
   report.calibrate_seconds = timer.seconds();
   if (options.equalize) {
     report.equalized = equalize(graph, measured);
     if (report.equalized > 0) {
-      TRY_ASSIGN(measured, calibrate(graph, samples, options.opaque));
+      TRY_ASSIGN(measured, calibrate(graph, samples, options.opaque, without_last));
     }
   }
-  report.warnings = doubts(graph, measured, samples.inputs.size());
+  const Graph prepared = clone(graph);
   TypeRequest request{options, measured};
   if (options.min_sqnr) {
     TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, report));
@@ -112,6 +144,12 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   ChosenTypes chosen = choose_types(graph, request);
   report.values = std::move(chosen.values);
   report.bias_corrected = chosen.bias_corrected;
+  if (others) {
+    Graph unseen = clone(prepared);
+    choose_types(unseen, {options, *others, request.raised});
+    TRY_ASSIGN(report.left_out, leave_out(prepared, graph, unseen, samples.inputs.back(), options.opaque));
+  }
+  report.warnings = doubts(prepared, measured, report);
   return report;
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,24 @@ struct Scope {
 
 // What a quantized graph costs, in any unit (NPU cycles, say).
 struct Cost {
-  std::optional<double> value = {};
-  std::string why_not = {};  // where there is none
+  double value = 0;
+  std::map<std::string, double> wide = {};  // by name_in_model(): what computing a value costs more from 16 bits
+};
+const std::string& name_in_model(const Value& value);
+
+// A value that may have 16 bits instead of 8.
+struct Candidate {
+  std::string name;  // behind the path of its body
+  std::string op;
+  std::string source;
+  double gain_db = 0;  // alone
+  double cost = 0;     // added, in units of the cost function
+};
+
+// All of them, in the order in which --min-sqnr raises them.
+struct Ranking {
+  std::vector<Candidate> candidates;
+  double cost = 0;  // of the graph without any raised
 };
 
 struct QuantizeOptions {
@@ -54,9 +71,10 @@ struct QuantizeOptions {
   bool shift_resizes = true;    // bilinear resizes get scales a power of two apart, for cores that shift their sums
   std::vector<Scope> scopes;
   std::vector<std::string> keep_float;  // patterns on node names and module paths
-  std::optional<double> min_sqnr;       // dB; layers are raised to int16 until it is met
-  // Absent: multiply-accumulates and elements moved, 16-bit ones twice.
-  std::function<Result<Cost>(const Graph&)> cost;
+  std::optional<double> min_sqnr;       // dB; layers are raised to int16 until each output is forecast to have it
+  const Ranking* ranking = nullptr;     // of an earlier call with the same graph and samples: not measured again
+  // Absent, or without an answer: multiply-accumulates and elements moved.
+  std::function<std::optional<Cost>(const Graph&)> cost;
   OpaqueKernels* opaque = nullptr;  // for executing what the compiler knows by name alone
 };
 
@@ -73,32 +91,29 @@ struct ValueReport {
   double clipped = 0;  // share of the samples' elements outside the type's range
 };
 
-struct RaisedLayer {
-  std::string name;
-  std::string op;
-  std::string source;
-  double gain_db = 0;  // measured alone
-  double cost = 0;     // added, in units of the cost function
-};
-
-struct UnpricedLayer {
-  std::string name;
-  std::string reason;  // why the graph with this layer raised has no cost
+// The SQNR of the last sample, with ranges that it had a part in and with ranges of the other samples alone: of the
+// output that loses most.
+struct LeftOut {
+  double seen_db = 0;
+  double unseen_db = 0;
 };
 
 struct QuantizeReport {
   size_t samples = 0;
   bool uncalibrated = false;  // random samples
   Method method = Method::Mse;
-  std::vector<ValueReport> values;      // in execution order
-  size_t equalized = 0;                 // pairs of layers
-  size_t bias_corrected = 0;            // layers
-  std::vector<RaisedLayer> raised;      // by --min-sqnr, in the order they were raised
-  std::vector<UnpricedLayer> unpriced;  // by --min-sqnr, left as they were
+  std::vector<ValueReport> values;  // in execution order
+  size_t equalized = 0;             // pairs of layers
+  size_t bias_corrected = 0;        // layers
+  std::optional<LeftOut> left_out;  // of few samples that are not random
   std::optional<double> wanted_sqnr;
-  std::optional<double> sqnr_db;  // reached on the samples, where it was measured
-  double cost_before = 0;
-  double cost_after = 0;
+  std::optional<double> sqnr_db;   // with --min-sqnr: forecast of the worst output
+  std::optional<Ranking> ranking;  // with --min-sqnr, unless nothing had to be raised
+  size_t raised = 0;               // of the ranking's candidates, from the first
+
+  std::span<const Candidate> raised_layers() const {
+    return ranking ? std::span(ranking->candidates).first(raised) : std::span<const Candidate>();
+  }
   std::vector<std::string> warnings;  // what the samples do not show
   double calibrate_seconds = 0;       // executing the samples and measuring, the first time
 };

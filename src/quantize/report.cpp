@@ -43,15 +43,12 @@ std::string to_text(const QuantizeReport& report) {
   if (report.bias_corrected) text += fmt::format("{} biases corrected\n", report.bias_corrected);
   if (report.wanted_sqnr) {
     bool met = *report.sqnr_db >= *report.wanted_sqnr;
-    text +=
-        fmt::format("{:.1f} dB wanted, {:.1f} dB {} with {} layer{} at int16; cost {:.0f} -> {:.0f}\n",
-                    *report.wanted_sqnr, *report.sqnr_db, met ? "reached" : "is as far as it goes",
-                    report.raised.size(), report.raised.size() == 1 ? "" : "s", report.cost_before, report.cost_after);
-    for (const RaisedLayer& layer : report.raised)
+    text += fmt::format("{:.1f} dB wanted of each output, {:.1f} dB {} with {} layer{} at int16\n", *report.wanted_sqnr,
+                        *report.sqnr_db, met ? "forecast" : "is as far as it goes", report.raised,
+                        report.raised == 1 ? "" : "s");
+    for (const Candidate& layer : report.raised_layers())
       text += fmt::format("  int16: {:<30} {:<16} {:<22} {:+.2f} dB alone, cost {:+.0f}\n", layer.name, layer.op,
                           layer.source, layer.gain_db, layer.cost);
-    for (const UnpricedLayer& layer : report.unpriced)
-      text += fmt::format("  left:  {:<30} {}\n", layer.name, layer.reason);
   }
   text += fmt::format("{:<34} {:<16} {:<22} {:>12} {:>12} {:>9}  {}\n", "value", "op", "source", "min", "max",
                       "clipped", "type");

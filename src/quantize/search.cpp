@@ -6,6 +6,7 @@
 #include "accuracy/accuracy.h"
 #include "quantize/choices.h"
 #include "quantize/layers.h"
+#include "quantize/range.h"
 
 namespace swoop {
 
@@ -13,11 +14,10 @@ namespace {
 
 constexpr size_t kSearchSamples = 4;  // a trial runs the whole graph on each
 
-struct Candidate {
-  std::string name;  // of the value, behind the path of its body
-  ValueId value;
-  double gain = 0;  // dB when raised alone
-  double cost = 0;
+// The outputs of a quantized graph against the float graph's.
+struct Figures {
+  double worst_db = std::numeric_limits<double>::infinity();  // of the float outputs; the others have no ratio
+  double noise = 0;                                           // over signal, of all float outputs together
 };
 
 class Search {
@@ -44,39 +44,136 @@ class Search {
     return graph;
   }
 
-  Result<double> sqnr(const Graph& graph) const {
-    Noise noise;  // of all samples together: one without error would lift a mean of decibels
+  Result<Figures> figures(const Graph& graph, size_t samples = kSearchSamples) const {
+    std::vector<Noise> noise(prepared_.outputs().size());  // of all samples: one without error would lift a mean of dB
     std::vector<Tensor> actual;
-    for (size_t i = 0; i < samples_.size(); ++i) {
+    for (size_t i = 0; i < std::min(samples, samples_.size()); ++i) {
       Sample inputs = samples_[i];
       carry_state(graph, actual, inputs);
       TRY_ASSIGN(actual, execute(graph, inputs, {options_.opaque}));
-      for (size_t o = 0; o < actual.size(); ++o) noise.add(exact_[i][o], actual[o]);
+      for (size_t o = 0; o < actual.size(); ++o) noise[o].add(exact_[i][o], actual[o]);
     }
-    return noise.db();
+    Figures figures;
+    for (size_t o = 0; o < noise.size(); ++o) {
+      if (prepared_.output_port(o).role != Port::Role::User || exact_[0][o].dtype != DType::F32) continue;
+      figures.worst_db = std::min(figures.worst_db, noise[o].db());
+      figures.noise += std::pow(10, -noise[o].db() / 10);
+    }
+    return figures;
   }
 
-  Result<Cost> cost(const Graph& graph) const {
-    return options_.cost ? options_.cost(graph) : Cost{.value = estimate_cost(graph)};
+  Result<Ranking> rank(Graph& base) const {
+    std::optional<Cost> priced = options_.cost ? options_.cost(base) : std::nullopt;
+    const Cost price = priced ? std::move(*priced) : estimate_cost(base);
+    TRY_ASSIGN(const Figures before, figures(base, 1));
+    Ranking ranking{{}, price.value};
+    for (ValueId id : choices(base, prepared_)) {
+      Candidate candidate = describe(prepared_, named(base, id));
+      const std::vector<ValueId> members = moved_from(base, id);
+      candidate.cost = cost_of(base, members, price);
+      TRY_ASSIGN(const Figures after, figures_with_wide(base, members));
+      const double gain = 10 * std::log10(before.noise / after.noise);
+      candidate.gain_db = std::isfinite(gain) ? gain : 0;
+      ranking.candidates.push_back(std::move(candidate));
+    }
+    // Gain per cost; what gains nothing alone comes last, in its order, since noise that adds up hides single
+    // contributions.
+    const double unit = std::max(1.0, price.value) * 1e-4;
+    auto worth = [&](const Candidate& c) { return c.gain_db / (std::max(c.cost, 0.0) + unit); };
+    std::stable_sort(ranking.candidates.begin(), ranking.candidates.end(),
+                     [&](const Candidate& a, const Candidate& b) { return worth(a) > worth(b); });
+    add_bodies(base, prepared_, "", ranking.candidates);
+    return ranking;
+  }
+
+ private:
+  // The value of the prepared graph that `id` holds.
+  static ValueId named(const Graph& base, ValueId id) {
+    const Node& node = *base.producer(id);
+    return node.op == Op::Quantize ? node.inputs[0] : id;
   }
 
   // Values whose type is their own choice: one per class of int8 values.
-  std::vector<Candidate> candidates(const Graph& base) const {
-    std::vector<Candidate> list;
+  static std::vector<ValueId> choices(const Graph& base, const Graph& prepared) {
+    std::vector<ValueId> list;
     for (NodeId id : base.order()) {
       const Node& node = base.node(id);
       for (ValueId output : node.outputs) {
         const Type& type = base.type(output);
         if (shares_type(node) || !type.quantized() || type.dtype != DType::I8) continue;
-        ValueId named = node.op == Op::Quantize ? node.inputs[0] : output;
-        if (named >= prepared_.value_slots()) continue;
-        list.push_back({base.value(named).name, named});
+        if (named(base, output) < prepared.value_slots()) list.push_back(output);
       }
     }
     return list;
   }
 
- private:
+  // Inside control flow nothing is measured: one sample need not get there. It comes after all else.
+  static void add_bodies(const Graph& base, const Graph& prepared, const std::string& path,
+                         std::vector<Candidate>& list) {
+    for (NodeId id : base.order()) {
+      const Node& node = base.node(id);
+      for (size_t b = 0; b < node.bodies.size(); ++b) {
+        const Graph &typed = *node.bodies[b], &body = *prepared.node(id).bodies[b];
+        const std::string inside = fmt::format("{}{}/{}/", path, node.name, b);
+        for (ValueId choice : choices(typed, body)) {
+          Candidate candidate = describe(body, named(typed, choice));
+          candidate.name = inside + candidate.name;
+          list.push_back(std::move(candidate));
+        }
+        add_bodies(typed, body, inside, list);
+      }
+    }
+  }
+
+  // `id` and what data movement makes of it.
+  static std::vector<ValueId> moved_from(const Graph& base, ValueId id) {
+    std::vector<ValueId> members = {id};
+    for (size_t i = 0; i < members.size(); ++i)
+      for (const Use& use : base.value(members[i]).uses)
+        if (use.node != kNone && use.index == 0 && shares_type(base.node(use.node)))
+          for (ValueId output : base.node(use.node).outputs)
+            if (base.type(output).quantized()) members.push_back(output);
+    return members;
+  }
+
+  static Candidate describe(const Graph& prepared, ValueId value) {
+    const Node* producer = prepared.producer(value);
+    const Loc* loc = producer ? prepared.loc(producer->loc) : nullptr;
+    return {.name = prepared.value(value).name,
+            .op = producer ? std::string(name_of(producer->op)) : "input",
+            .source = loc ? to_text(*loc) : ""};
+  }
+
+  // Of those that read one of `members`; where nobody does, of the one that writes it.
+  static double cost_of(const Graph& base, const std::vector<ValueId>& members, const Cost& price) {
+    auto wide = [&](ValueId id) {
+      auto found = price.wide.find(name_in_model(base.value(id)));
+      return found == price.wide.end() ? 0.0 : found->second;
+    };
+    double cost = 0;
+    bool read = false;
+    for (ValueId member : members)
+      for (const Use& use : base.value(member).uses) {
+        if (use.node == kNone || shares_type(base.node(use.node)) || base.node(use.node).outputs.empty()) continue;
+        read = true;
+        cost += wide(base.node(use.node).outputs[0]);
+      }
+    return read ? cost : wide(members[0]);
+  }
+
+  // Only the types of `members` change, and change back: choosing all types again would take longer than the run.
+  Result<Figures> figures_with_wide(Graph& base, const std::vector<ValueId>& members) const {
+    std::vector<Type> before;
+    for (ValueId id : members) {
+      Type& type = base.value(id).type;
+      before.push_back(type);
+      if (!type.quant->per_channel()) type = activation_type(Precision::Int16, type.shape, range_of(type));
+    }
+    Result<Figures> result = figures(base, 1);
+    for (size_t i = 0; i < members.size(); ++i) base.value(members[i]).type = std::move(before[i]);
+    return result;
+  }
+
   const Graph& prepared_;
   const Measured& measured_;
   const QuantizeOptions& options_;
@@ -84,31 +181,38 @@ class Search {
   std::vector<std::vector<Tensor>> exact_;
 };
 
+double work_of(const Graph& graph, const Node& node) {
+  const auto elements = static_cast<double>(element_count(graph.type(node.outputs[0]).shape));
+  if (is_layer(node.op)) {
+    const Shape& weight = graph.type(node.inputs[1]).shape;
+    const double per_element =
+        static_cast<double>(element_count(weight)) / static_cast<double>(std::max<int64_t>(1, weight[0]));
+    if (node.op == Op::ConvTranspose)
+      return static_cast<double>(element_count(graph.type(node.inputs[0]).shape)) * per_element;
+    return elements * per_element;
+  }
+  if (node.op == Op::MatMul) return elements * static_cast<double>(graph.type(node.inputs[0]).shape.back());
+  if (node.op == Op::Attention) {
+    const Shape& keys = graph.type(node.inputs[1]).shape;
+    return 2 * elements * static_cast<double>(keys[keys.size() - 2]);
+  }
+  return elements;
+}
+
 }  // namespace
 
-double estimate_cost(const Graph& graph) {
-  double cost = 0;
+const std::string& name_in_model(const Value& value) { return value.origin ? value.origin->name : value.name; }
+
+Cost estimate_cost(const Graph& graph) {
+  Cost cost;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    for (const auto& body : node.bodies) cost += estimate_cost(*body);
+    for (const auto& body : node.bodies) cost.value += estimate_cost(*body).value;
     if (node.outputs.empty()) continue;
-    auto elements = static_cast<double>(element_count(graph.type(node.outputs[0]).shape));
-    double work = elements;
-    if (is_layer(node.op)) {
-      const Shape& weight = graph.type(node.inputs[1]).shape;
-      double per_element =
-          static_cast<double>(element_count(weight)) / static_cast<double>(std::max<int64_t>(1, weight[0]));
-      if (node.op == Op::ConvTranspose) elements = static_cast<double>(element_count(graph.type(node.inputs[0]).shape));
-      work = elements * per_element;
-    } else if (node.op == Op::MatMul) {
-      work = elements * static_cast<double>(graph.type(node.inputs[0]).shape.back());
-    } else if (node.op == Op::Attention) {
-      work = 2 * elements *
-             static_cast<double>(graph.type(node.inputs[1]).shape[graph.type(node.inputs[1]).shape.size() - 2]);
-    }
-    bool wide = graph.type(node.outputs[0]).dtype == DType::I16 ||
-                (!node.inputs.empty() && node.inputs[0] != kNone && graph.type(node.inputs[0]).dtype == DType::I16);
-    cost += wide ? 2 * work : work;
+    const double work = work_of(graph, node);
+    const bool wide = !node.inputs.empty() && node.inputs[0] != kNone && graph.type(node.inputs[0]).dtype == DType::I16;
+    cost.value += wide ? 2 * work : work;
+    if (!wide) cost.wide[name_in_model(graph.value(node.outputs[0]))] += work;
   }
   return cost;
 }
@@ -117,59 +221,43 @@ Result<std::set<std::string>> search_precision(const Graph& prepared, const Meas
                                                const QuantizeOptions& options, QuantizeReport& report) {
   Search search(prepared, measured, samples, options);
   TRY(search.start());
-  std::set<std::string> raised;
-  Graph base = search.quantized(raised);
-  TRY_ASSIGN(double base_db, search.sqnr(base));
-  report.wanted_sqnr = options.min_sqnr;
-  report.sqnr_db = base_db;
-  TRY_ASSIGN(Cost base_cost, search.cost(base));
-  if (!base_cost.value) return error("--min-sqnr has nothing to weigh gains against: {}", base_cost.why_not);
-  report.cost_before = report.cost_after = *base_cost.value;
-  if (base_db >= *options.min_sqnr) return raised;
-
-  std::vector<Candidate> list;
-  for (Candidate& candidate : search.candidates(base)) {
-    Graph graph = search.quantized({candidate.name});
-    TRY_ASSIGN(double db, search.sqnr(graph));
-    TRY_ASSIGN(Cost cost, search.cost(graph));
-    if (!cost.value) {
-      report.unpriced.push_back({candidate.name, cost.why_not});
-      continue;
-    }
-    candidate.gain = db - base_db;
-    candidate.cost = *cost.value - report.cost_before;
-    list.push_back(std::move(candidate));
+  const double wanted = *options.min_sqnr;
+  report.wanted_sqnr = wanted;
+  if (options.ranking) {
+    report.ranking = *options.ranking;
+  } else {
+    Graph base = search.quantized({});
+    TRY_ASSIGN(const Figures figures, search.figures(base));
+    report.sqnr_db = figures.worst_db;
+    if (figures.worst_db >= wanted) return std::set<std::string>();
+    TRY_ASSIGN(report.ranking, search.rank(base));
   }
-  // Gain per cost; what gains nothing alone comes last, in its order, since noise that adds up hides single
-  // contributions.
-  double unit = std::max(1.0, report.cost_before) * 1e-4;
-  std::stable_sort(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
-    return a.gain / (std::max(a.cost, 0.0) + unit) > b.gain / (std::max(b.cost, 0.0) + unit);
-  });
-  for (const Candidate& candidate : list) {
-    std::set<std::string> more = raised;
-    more.insert(candidate.name);
-    Graph graph = search.quantized(more);
-    TRY_ASSIGN(double db, search.sqnr(graph));
-    if (db <= *report.sqnr_db && candidate.gain <= 0) continue;
-    TRY_ASSIGN(Cost cost, search.cost(graph));
-    if (!cost.value) {
-      report.unpriced.push_back({candidate.name, cost.why_not});
-      continue;
-    }
-    raised = std::move(more);
-    report.sqnr_db = db;
-    const Node* producer = prepared.producer(candidate.value);
-    const Loc* loc = producer ? prepared.loc(producer->loc) : nullptr;
-    report.raised.push_back({.name = candidate.name,
-                             .op = producer ? std::string(name_of(producer->op)) : "input",
-                             .source = loc ? to_text(*loc) : "",
-                             .gain_db = candidate.gain,
-                             .cost = *cost.value - report.cost_after});
-    report.cost_after = *cost.value;
-    if (db >= *options.min_sqnr) break;
+  const std::vector<Candidate>& candidates = report.ranking->candidates;
+  auto first = [&](size_t count) {
+    std::set<std::string> names;
+    for (size_t i = 0; i < count; ++i) names.insert(candidates[i].name);
+    return names;
+  };
+  // More of them are better, on the whole: `few` is too few; `enough` is all of them, or was seen to be enough.
+  size_t few = 0;
+  size_t enough = candidates.size();
+  double reached = 0;
+  bool seen = false;
+  while (few + 1 < enough) {
+    const size_t middle = (few + enough) / 2;
+    TRY_ASSIGN(const Figures figures, search.figures(search.quantized(first(middle))));
+    (figures.worst_db >= wanted ? enough : few) = middle;
+    if (enough != middle) continue;
+    reached = figures.worst_db;
+    seen = true;
   }
-  return raised;
+  if (!seen) {
+    TRY_ASSIGN(const Figures figures, search.figures(search.quantized(first(enough))));
+    reached = figures.worst_db;
+  }
+  report.sqnr_db = reached;
+  report.raised = enough;
+  return first(enough);
 }
 
 }  // namespace swoop

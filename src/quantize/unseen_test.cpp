@@ -211,5 +211,43 @@ TEST(Unseen, a_head_whose_channels_have_different_units_gets_16_bits) {
   EXPECT_EQ(type("2"), DType::I8);
 }
 
+TEST(Unseen, a_channel_that_a_join_would_flatten_gets_16_bits) {
+  auto type = [&](std::string_view weight) {
+    Quantized q = quantized_with(fmt::format(R"(graph "g" (%x: f32[1,4])
+  %w = const f32[2,4] = [10,10,10,-10,{0},{0},{0},{0}]
+  %v = const f32[1,4] = [10,-10,10,10]
+  %head = linear %x, %w : f32[1,2] name "head"
+  %other = linear %x, %v : f32[1,1] name "other"
+  %both = concat %head, %other axis=1 : f32[1,3] name "both"
+  return %both
+)",
+                                             weight),
+                                 wave);
+    EXPECT_TRUE(q.report) << q.report.error().message;
+    return q.type("both").dtype;
+  };
+  EXPECT_EQ(type("0.01"), DType::I16);
+  EXPECT_EQ(type("5"), DType::I8);
+}
+
+TEST(Unseen, samples_that_do_not_prepare_for_the_last_are_too_few) {
+  constexpr std::string_view kSum = R"(graph "g" (%x: f32[8], %z: f32[8])
+  %y = add %x, %z : f32[8]
+  return %y
+)";
+  auto loud = [](size_t i, size_t s, size_t e) { return (s == 3 ? 20.0f : 1.0f) * wave(i, s, e); };
+  Quantized q = quantized_with(kSum, loud);
+  ASSERT_TRUE(q.report && q.report->left_out);
+  EXPECT_GT(q.report->left_out->seen_db, 30);
+  EXPECT_LT(q.report->left_out->unseen_db, 5);
+  ASSERT_EQ(q.report->warnings.size(), 1u);
+  EXPECT_EQ(q.report->warnings[0].find("4 samples are too few: with the ranges of the others, the last one has "), 0u)
+      << q.report->warnings[0];
+  Quantized alike = quantized_with(kSum, wave);
+  ASSERT_TRUE(alike.report && alike.report->left_out);
+  EXPECT_LT(alike.report->left_out->seen_db - alike.report->left_out->unseen_db, 3);
+  EXPECT_TRUE(alike.report->warnings.empty());
+}
+
 }  // namespace
 }  // namespace swoop

@@ -118,6 +118,30 @@ Json comparison_json(const BuildComparison& comparison) {
   return {{"path", comparison.path}, {"lines", std::move(lines)}};
 }
 
+Json sweep_json(const std::vector<SweepPoint>& points) {
+  Json list = Json::array();
+  for (const SweepPoint& point : points) {
+    Json& json =
+        list.emplace_back(Json{{"target", point.target}, {"memory_mode", point.memory_mode}, {"fits", point.fits()}});
+    if (!point.why.empty()) json["why"] = point.why;
+    if (!point.built) continue;
+    json["system_config"] = point.system_config;
+    json["inference_ms"] = point.totals.inference_ms;
+    json["total_cycles"] = point.totals.total_cycles;
+    json["sram_bytes"] = point.totals.sram_bytes;
+    json["dram_bytes"] = point.totals.dram_bytes;
+    json["flash_bytes"] = point.totals.flash_bytes;
+    json["pte_bytes"] = point.pte_bytes;
+    json["regions"] = point.regions;
+    json["host_ops"] = point.host_ops;
+    set(json, "sqnr_db",
+        point.sqnr_db ? Figure(*point.sqnr_db, "the file computes what the float model does")
+                      : Figure::none("not compared with a float model"));
+    json["front"] = point.front;
+  }
+  return list;
+}
+
 Json board_json(const BoardFit& board) {
   Json memories = Json::array();
   for (const MemoryFit& memory : board.memories) {
@@ -159,11 +183,20 @@ Json accuracy_json(const AccuracySummary& accuracy) {
   set(json, "max_error", max_error);
   set(json, "equal", equal);
   json["layers_compared"] = accuracy.layers;
+  if (accuracy.left_out)
+    json["left_out"] = {{"seen_db", accuracy.left_out->first}, {"unseen_db", accuracy.left_out->second}};
+  else
+    set_unknown(json, "left_out", "needs 2 to 15 samples, not random, of a float model without state");
   json["parts"] = Json::array();
   for (const PartAccuracy& part : accuracy.parts) {
     Json& one = json["parts"].emplace_back(Json{{"output", part.output}, {"name", part.name}, {"source", part.source}});
     set(one, "sqnr_db", Figure(part.sqnr_db, "it equals the float model's"));
     one["flat"] = part.flat;
+    one["flat_channels"] = part.flat_channels;
+    if (part.worst_channel) {
+      one["worst_channel"] = part.worst_channel->first;
+      set(one, "worst_channel_db", Figure(part.worst_channel->second, "it equals the float model's"));
+    }
   }
   if (accuracy.by_layer.empty()) {
     set_unknown(json, "layers", "needs --report, and a float model with samples");
@@ -191,6 +224,8 @@ Json accuracy_json(const AccuracySummary& accuracy) {
 }
 
 }  // namespace
+
+std::string to_json(const std::vector<SweepPoint>& points) { return to_line(Json{{"rows", sweep_json(points)}}); }
 
 std::string to_json(const Summary& s) {
   Json json = {{"schema", 1},
@@ -237,6 +272,7 @@ std::string to_json(const Summary& s) {
     json["comparison"] = comparison_json(*s.comparison);
   else
     set_unknown(json, "comparison", "--compare was not given");
+  if (!s.sweep.empty()) json["sweep"] = sweep_json(s.sweep);
   if (s.tosa_bytes) json["tosa_bytes"] = *s.tosa_bytes;
   if (s.board)
     json["board"] = board_json(*s.board);

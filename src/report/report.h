@@ -83,7 +83,9 @@ struct PartAccuracy {
   std::string name;    // of the model's value
   std::string source;  // "net.py:31"
   double sqnr_db = 0;
-  bool flat = false;  // it varies in the float model and not in the file
+  bool flat = false;                                            // it varies in the float model and not in the file
+  std::vector<size_t> flat_channels = {};                       // the same of channels
+  std::optional<std::pair<size_t, double>> worst_channel = {};  // and its SQNR in dB, where there are several
 };
 
 // One layer against the float model's value, when types have been chosen and everything is rounded to them.
@@ -99,10 +101,12 @@ struct AccuracySummary {
   size_t given = 0;
   bool test = false;  // held out; otherwise those that ranges were measured on
   std::optional<bool> bit_exact;
-  size_t layers = 0;                    // compared with what their types promise
-  std::vector<OutputAccuracy> outputs;  // empty: not compared
-  std::vector<PartAccuracy> parts;      // of outputs that are joined from several, the worst first
-  std::vector<LayerNoise> by_layer;     // worst first; empty: not measured
+  size_t layers = 0;                                  // compared with what their types promise
+  std::vector<OutputAccuracy> outputs;                // empty: not compared
+  std::vector<PartAccuracy> parts;                    // of outputs that are joined from several, the worst first
+  std::vector<LayerNoise> by_layer;                   // worst first; empty: not measured
+  std::optional<std::pair<double, double>> left_out;  // dB of the last sample by its types: with ranges that it had a
+                                                      // part in, and without
   std::optional<LabelAccuracy> labels;
 };
 
@@ -134,6 +138,33 @@ struct BuildComparison {
   std::vector<Line> lines;
 };
 
+// Over all regions. They run one after the other in the same SRAM and DRAM, so of those the largest counts.
+struct Totals {
+  size_t tosa_ops = 0;
+  int64_t macs = 0;
+  int64_t npu_cycles = 0;
+  int64_t total_cycles = 0;
+  double inference_ms = 0;
+  int64_t sram_bytes = 0;
+  int64_t dram_bytes = 0;
+  int64_t flash_bytes = 0;
+};
+
+// The model built for one NPU in one memory mode.
+struct SweepPoint {
+  std::string target, memory_mode, system_config;
+  bool built = false;
+  std::string why;  // it is not built, or which limits it breaks; empty: it fits
+  Totals totals;
+  int64_t pte_bytes = 0;
+  size_t regions = 0;
+  std::map<std::string, int> host_ops;
+  std::optional<double> sqnr_db;  // of the worst output; absent: not measured
+  bool front = false;             // no other one is faster in as little SRAM, or as fast in less
+
+  bool fits() const { return built && why.empty(); }
+};
+
 struct Summary {
   std::string model;
   std::string output;
@@ -147,6 +178,7 @@ struct Summary {
   std::vector<RegionSummary> regions;
   std::vector<NodeSummary> nodes;              // of the program around the regions
   std::optional<BuildComparison> comparison;   // of --compare
+  std::vector<SweepPoint> sweep;               // of `swoop sweep`; empty: this is the only build
   std::optional<BoardFit> board;               // of --board
   std::optional<int64_t> max_sram, max_flash;  // that it was held to, in bytes
   std::vector<PortSummary> inputs;
@@ -164,19 +196,9 @@ struct Summary {
   std::vector<std::string> warnings;  // "ranges come from random data", ...
 };
 
-// Over all regions. They run one after the other in the same SRAM and DRAM, so of those the largest counts.
-struct Totals {
-  size_t tosa_ops = 0;
-  int64_t macs = 0;
-  int64_t npu_cycles = 0;
-  int64_t total_cycles = 0;
-  double inference_ms = 0;
-  int64_t sram_bytes = 0;
-  int64_t dram_bytes = 0;
-  int64_t flash_bytes = 0;
-};
 Totals totals_of(const Summary& summary);
 
+std::string to_json(const std::vector<SweepPoint>& points);
 std::string to_json(const Summary& summary);
 std::string to_text(const Summary& summary);
 std::string to_html(const Summary& summary);  // one file that loads nothing: src/report/page with to_json() inside

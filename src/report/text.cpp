@@ -96,8 +96,10 @@ std::string labels_text(const LabelAccuracy& labels) {
 std::string checked_text(const Summary& s) {
   if (!s.accuracy->bit_exact) return "not run";
   if (s.regions.empty()) return "nothing runs on the NPU";
-  return fmt::format("the NPU equals the integer graph bit for bit; {} layer{} within what the types allow",
-                     s.accuracy->layers, s.accuracy->layers == 1 ? " is" : "s are");
+  const size_t layers = s.accuracy->layers;
+  const std::string forecast =
+      fmt::format("; {} layer{} within what the types allow", layers, layers == 1 ? " is" : "s are");
+  return fmt::format("the NPU equals the integer graph bit for bit{}", layers == 0 ? "" : forecast);
 }
 
 }  // namespace

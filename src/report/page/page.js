@@ -114,7 +114,8 @@ function table({ label, rows, columns, search, sort }) {
     box.scrollTop = 0;
     draw();
   }
-  const space = (height) => el("tr", { class: "space", "aria-hidden": true }, el("td", { colspan: columns.length, style: `height: ${height}px` }));
+  // One cell: on a phone, where columns are hidden, a wider one would make columns of its own.
+  const space = (height) => el("tr", { class: "space", "aria-hidden": true }, el("td", { style: `height: ${height}px` }));
   function draw() {
     const first = printing ? 0 : Math.max(0, Math.floor(box.scrollTop / rowHeight) - 8);
     const last = Math.min(shown.length, printing ? 60 : first + Math.ceil((box.clientHeight || 600) / rowHeight) + 18);
@@ -197,6 +198,74 @@ document.getElementById("tiles").append(
   tile("Flash", bytes(totals.flash_bytes), totals.dram_bytes ? `and ${bytes(totals.dram_bytes)} of DRAM` : "weights and tables"),
   tile("Program", bytes(summary.pte_bytes), ".pte file"),
   tile("Multiply-adds", short(totals.macs), totals.total_cycles ? `${(totals.macs / totals.total_cycles).toFixed(0)} per cycle` : null));
+
+// -- the sweep
+
+// Latency against SRAM, both by factors: NPUs differ by far more than one.
+function scatter(points) {
+  const height = 340, left = 64, right = 20, top = 16, bottom = 300;
+  const families = [...new Set(points.map((point) => point.target.replace(/-[^-]*$/, "")))];
+  const kind = (point) => families.indexOf(point.target.replace(/-[^-]*$/, "")) % 5;
+  const front = points.filter((point) => point.front).sort((a, b) => a.sram_bytes - b.sram_bytes);
+  const drawing = svg("svg", { height, role: "img", "aria-label": `Latency against SRAM of ${plural(points.length, "build")}; ${count(front.length)} of them on the Pareto front` });
+  // Marks at round numbers, closer together where few would be inside.
+  function scale(values, from, to) {
+    const low = Math.log10(Math.min(...values) / 1.25), high = Math.log10(Math.max(...values) * 1.25);
+    const place = (value) => from + (to - from) * (Math.log10(value) - low) / (high - low);
+    const powers = Array.from({ length: Math.ceil(high) - Math.floor(low) }, (_, i) => 10 ** (Math.floor(low) + i));
+    const inside = (digits) => powers.flatMap((power) => digits.map((digit) => digit * power)).filter((mark) => Math.log10(mark) > low && Math.log10(mark) < high);
+    const coarse = inside([1, 2, 5]);
+    return { place, marks: coarse.length > 2 ? coarse : inside([1, 1.5, 2, 2.5, 3, 4, 5, 6, 8]) };
+  }
+  const kib = (point) => Math.max(point.sram_bytes, 1) / 1024;
+  const hint = (point) => `${point.target}, ${point.memory_mode}: ${milliseconds(point.inference_ms)}, ${bytes(point.sram_bytes)} of SRAM${point.why ? `; ${point.why}` : ""}`;
+  function draw(width) {
+    const x = scale(points.map(kib), left, width - right), y = scale(points.map((point) => point.inference_ms), bottom, top);
+    const at = (point) => [x.place(kib(point)).toFixed(1), y.place(point.inference_ms).toFixed(1)];
+    const parts = [
+      ...x.marks.map((mark) => [svg("line", { x1: x.place(mark), x2: x.place(mark), y1: top, y2: bottom, stroke: "var(--line)" }),
+        svg("text", { x: x.place(mark), y: bottom + 18, "text-anchor": "middle", class: "quiet" }, Number(mark.toPrecision(2)))]),
+      ...y.marks.map((mark) => [svg("line", { x1: left, x2: width - right, y1: y.place(mark), y2: y.place(mark), stroke: "var(--line)" }),
+        svg("text", { x: left - 8, y: y.place(mark) + 4, "text-anchor": "end", class: "quiet" }, `${Number(mark.toPrecision(2))} ms`)]),
+      svg("text", { x: width - right, y: bottom + 34, "text-anchor": "end", class: "quiet" }, "SRAM, KiB"),
+      svg("path", { class: "front", d: front.map((point, i) => (i ? `H${at(point)[0]}V${at(point)[1]}` : `M${at(point).join(" ")}`)).join("") }),
+      ...points.map((point) => svg("circle", { class: `build${point.front ? " on-front" : ""}${point.fits ? "" : " too-much"}`, style: `--kind: var(--kind-${kind(point)})`,
+        cx: at(point)[0], cy: at(point)[1], r: point.front ? 6 : 4 }, svg("title", {}, hint(point))))];
+    let free = Infinity;  // names that would run into the one above stay away: the table has them
+    for (const point of [...front].reverse().sort((a, b) => b.inference_ms - a.inference_ms)) {
+      const [cx, cy] = at(point).map(Number);
+      if (Math.abs(free - cy) < 14) continue;
+      free = cy;
+      const after = cx < width * 0.6;
+      parts.push(svg("text", { x: cx + (after ? 10 : -10), y: cy - 8, "text-anchor": after ? "start" : "end" }, point.target.replace("ethos-", "")));
+    }
+    drawing.replaceChildren(...parts.flat());
+  }
+  const frame = el("div", { style: `height: ${height}px` }, drawing);
+  onWidth(frame, draw);
+  return el("figure", { class: "sweep" }, frame,
+    el("ul", { class: "legend" }, families.map((family, i) => el("li", {}, el("i", { style: `background: var(--kind-${i % 5})` }), family)),
+      el("li", {}, "large, with the line: on the Pareto front"), points.some((point) => !point.fits) && el("li", {}, "hollow: breaks a limit")));
+}
+if (summary.sweep) {
+  const built = summary.sweep.filter((point) => point.inference_ms != null);
+  const figure = (title, name, format, width, extra) => ({ title, number: true, extra, width, value: (row) => row[name], cell: (row) => (row[name] == null ? "\u2013" : format(row[name])) });
+  const answer = (row) => (row.inference_ms == null ? "not built" : row.fits ? "yes" : "no");
+  section("sweep", "Sweep", `Each NPU in each of its memory modes. No other build is faster in as little SRAM than one on the Pareto front. The rest of this page is about ${summary.target} in ${summary.memory_mode}, the fastest${summary.sweep.some((point) => point.fits) ? " that fits" : ""}.`,
+    scatter(built),
+    table({
+      label: "builds", rows: summary.sweep, sort: { column: "Time, ms", down: false },
+      search: (row) => `${row.target} ${row.memory_mode} ${row.front ? "front" : ""} ${row.why ?? ""}`,
+      columns: [
+        { title: "NPU", head: true, value: (row) => row.target, cell: (row) => row.target.replace("ethos-", ""), hint: (row) => row.target },
+        { title: "Memory mode", extra: true, width: "12rem", value: (row) => row.memory_mode, cell: (row) => row.memory_mode },
+        figure("Time, ms", "inference_ms", (ms) => ms.toPrecision(3), "7rem"), figure("SRAM, KiB", "sram_bytes", (n) => (n / 1024).toFixed(1), "8rem"),
+        { title: "Fits", width: "6rem", value: answer, cell: answer, hint: (row) => row.why },
+        figure("Flash", "flash_bytes", bytes, "7rem", true), figure("SQNR", "sqnr_db", decibels, "6.5rem", true),
+        { title: "Front", extra: true, width: "5.5rem", value: (row) => (row.front ? 0 : 1), cell: (row) => (row.front ? "yes" : "") },
+      ],
+    }));
+}
 
 // -- layers
 
