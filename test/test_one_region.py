@@ -68,6 +68,13 @@ def test_the_operator_is_whole(name, target, tmp_path):
     assert judge.whole(verdict), verdict.reasons
 
 
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_an_output_that_hardly_moves_has_16_bits(target, tmp_path):
+    judge.write_case(Fn(lambda x: (torch.tanh(0.3 * x + 5), torch.sigmoid(x + 8))), [(X,)], [], tmp_path)
+    verdict = judge.judge(tmp_path, target)
+    assert verdict.regions == 1 and verdict.sqnr > 80, verdict.line()
+
+
 JUMPS = {
     "floor": torch.floor,
     "ceil": torch.ceil,

@@ -99,6 +99,14 @@ bool concat_loses_part(const Graph& graph, const Measured& measured, const std::
   return false;
 }
 
+// An output that moves by a few steps of 8 bits, as a sigmoid does that saturates.
+bool loses_output(const Graph& graph, const Statistics& statistics, ValueId id) {
+  const Node* node = graph.producer(id);
+  if (statistics.empty() || !node || policy_of(*node) != Policy::OwnRange) return false;
+  const Part part = part_of(statistics);
+  return part.max > part.min && part.max - part.min < kStepsOfOutput * step_of(part);
+}
+
 // Whether 16 bits for all parts are coarser, for one of them, than 8 bits of its own.
 bool wide_is_coarse(const std::vector<Part>& parts) {
   const Part all = joint(parts);
@@ -113,6 +121,10 @@ PartForms forms_of_parts(const Graph& graph, const Measured& measured) {
   PartForms forms{std::vector<bool>(graph.value_slots()), std::vector<bool>(graph.node_slots())};
   for (const auto& [id, channels] : measured.heads)
     forms.wide[id] = loses_channel(step_of(part_of(measured.values[id])), channels);
+  for (ValueId output : graph.outputs()) {
+    const ValueId id = origin(graph, output);
+    if (id < measured.values.size() && loses_output(graph, measured.values[id], id)) forms.wide[id] = true;
+  }
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op != Op::Concat || !is_float(graph.type(node.outputs[0]).dtype)) continue;
