@@ -84,6 +84,7 @@ JUMPS = {
     "sign": torch.sign,
     "threshold": lambda x: functional.threshold(x, 0.1, -0.5),
     "hardshrink": lambda x: functional.hardshrink(x, 0.6),
+    "clamped": lambda x: functional.threshold(x, 0.1, -0.5).clamp(-0.25, 1.5),
 }
 
 

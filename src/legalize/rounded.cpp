@@ -127,22 +127,22 @@ bool choose_by_comparing(Rewriter& rw, const Node& n) {
   if (!jumps_on_16_bits(rw, n) || (fn != "threshold" && fn != "hardshrink")) return false;
   const Type x = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
   const double alpha = n.real(Key::Alpha);
-  auto choice = [&](std::string_view compare, double bound, ValueId otherwise, const Attrs& attrs) {
+  auto choice = [&](std::string_view compare, double bound, ValueId otherwise) {
     const double code = bound / x.scale();  // x > bound: as codes, above the one below it
     const auto limit =
         static_cast<int64_t>(std::clamp(compare == "gt" ? std::floor(code) : std::ceil(code), -32767.0, 32767.0));
     ValueId mask = rw.make(Op::Compare, {n.inputs[0], scalar(rw, DType::I16, x.rank(), limit, x.scale())},
                            {{Key::Fn, std::string(compare)}});
-    return rw.make(Op::Where, {mask, n.inputs[0], otherwise}, attrs, out);
+    return rw.make(Op::Where, {mask, n.inputs[0], otherwise}, {}, out);
   };
   const double other = fn == "threshold" ? n.real(Key::Beta) : 0.0;
-  ValueId number = scalar(rw, DType::I16, x.rank(),
-                          other == 0  ? 0
-                          : other > 0 ? 32767
-                                      : -32767,
-                          other == 0 ? out.scale() : std::fabs(other) / 32767);
-  if (fn == "hardshrink") number = choice("lt", -alpha, number, {});
-  rw.replace(n, choice("gt", alpha, number, clamp_of(n)));
+  const double size = other == 0 ? out.scale() : std::fabs(other) / 32767;
+  ValueId number = scalar(rw, DType::I16, x.rank(), std::llround(other / size), size);
+  if (fn == "hardshrink") number = choice("lt", -alpha, number);
+  ValueId result = choice("gt", alpha, number);
+  if (n.has(Key::ActMin) || n.has(Key::ActMax))  // a choice takes none in
+    result = rw.make(Op::Mul, {result, scalar(rw, DType::I16, x.rank(), 1, 1.0)}, clamp_of(n), out);
+  rw.replace(n, result);
   return true;
 }
 
