@@ -82,6 +82,7 @@ FOUND = [
     ("softmax_along_the_third_of_five_dims", Written(lambda m, x: F.softmin(x, 3)), (1, 4, 6, 3, 6), 1, "ethos-u55-256", [], 38),
     ("log_softmax_of_wide_logits", nn.LogSoftmax(-1), (1, 6, 20), 10, "ethos-u55-128", INT16, 70),
     ("softmax_of_huge_numbers", nn.Softmax(-1), (1, 6, 20), 1e6, "ethos-u85-256", INT16, 70),
+    ("sigmoid_of_huge_numbers", nn.Sigmoid(), (1, 6, 20), 1e6, "ethos-u55-128", INT16, 70),
     ("names_in_a_branch", Written(lambda m, x: (torch.cond(x.amax() > 9, torch.relu, lambda x: x * 0.5, (x,)), x * 2)), (1, 3), 1, "ethos-u85-256", [], 35),
     ("gate_of_a_batch_of_pixels", nn.Sequential(nn.Conv2d(7, 7, 1), nn.Sigmoid()), (2, 7, 1, 1), 1, "ethos-u55-128", [], 35),
     ("rows_that_look_at_nothing", Written(hidden_rows), (1, 6, 8), 1, "ethos-u55-128", [], 30),

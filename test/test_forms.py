@@ -47,7 +47,7 @@ CASES = {
     "multiple": (Model(lambda s, x: x * 2), (1, 6), [], 35),
     "far_apart": (Model(lambda s, x: torch.maximum(s.linear(x) * 1e7, x * 1e-6), linear=nn.Linear(8, 8)), (1, 8), [], 25),
     "large_window": (Model(lambda s, x: functional.avg_pool2d(x, 4, 4, ceil_mode=True)), (1, 4, 2, 2), [], 30),
-    "left_constant": (Model(lambda s, x: torch.einsum("oc,bct->bot", s.matrix, x), matrix=weights(5, 8)), (1, 8, 6), INT16, 60),
+    "left_constant": (Model(lambda s, x: torch.einsum("oc,bct->bot", s.matrix, x), matrix=weights(5, 8)), (1, 8, 6), INT16, 45),
     "computed_weights": (Model(conditional, route=nn.Linear(8, 4), experts=weights(4, 576)), (1, 8, 8, 8), [], 25),
     "many_groups": (nn.Conv2d(208, 208, 3, padding=1, groups=104), (1, 208, 4, 4), [], 30),
     "corners": (Model(lambda s, x: functional.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)), (1, 4, 6, 6), [], 33),

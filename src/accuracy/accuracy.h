@@ -70,8 +70,9 @@ struct GroupAccuracy {
   std::string name;    // of the value that the group holds
   std::string source;  // "net.py:31"
   double sqnr_db = 0;
-  bool flat = false;                       // differs from element to element in float, and nowhere in the file
-  std::vector<size_t> flat_channels = {};  // the same within a channel, of groups with units_axis()
+  bool flat = false;  // differs from element to element in float, and nowhere in the file
+  std::vector<size_t> flat_channels =
+      {};  // the same within a channel, of groups with units_axis(), where sqnr_db hides it
   std::optional<std::pair<size_t, double>> worst_channel = {};  // and its dB
 };
 

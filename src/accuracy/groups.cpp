@@ -127,12 +127,14 @@ GroupAccuracy OutputGroups::accuracy_of(size_t number, const Output& output, con
   accuracy.sqnr_db = all.noise.db();
   accuracy.flat = all.expected.moves() && !all.actual.moves();
   if (group.count == 1) return accuracy;
+  // Where the group's figure says the same, as in a network that lost it on the way, the figure is enough.
+  constexpr double kHidden = 10;  // dB
   // Sums of floats as large as the group's own are off by as much as this.
   const float rounding = std::max(std::fabs(all.expected.min), std::fabs(all.expected.max)) * 0x1p-20f;
   for (size_t c = 0; c < channels.size(); ++c) {
     const Channel& channel = channels[c];
-    if (channel.expected.max - channel.expected.min > rounding && !channel.actual.moves())
-      accuracy.flat_channels.push_back(c);
+    const bool flat = channel.expected.max - channel.expected.min > rounding && !channel.actual.moves();
+    if (flat && channel.noise.db() + kHidden < accuracy.sqnr_db) accuracy.flat_channels.push_back(c);
     if (channel.noise.signal > 0 && (!accuracy.worst_channel || channel.noise.db() < accuracy.worst_channel->second))
       accuracy.worst_channel = {c, channel.noise.db()};
   }

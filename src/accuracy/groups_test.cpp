@@ -55,6 +55,23 @@ TEST(Groups, a_channel_of_a_head_that_is_flat_in_the_file_is_found) {
   EXPECT_LT(parts[0].worst_channel->second, 1);
 }
 
+TEST(Groups, a_channel_may_be_flat_where_the_figure_of_the_group_tells_of_it) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[2,1])
+  %w = const f32[2,1] = [1,1]
+  %y = linear %x, %w : f32[2,2] name "y"
+  return %y
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  auto flat = [&](float first, float second) {  // the file's second channel stays at 3
+    Result<OutputGroups> groups = OutputGroups::of(*graph);
+    EXPECT_TRUE(groups);
+    groups->add(0, numbers({2, 2}, {1, 3.0f, 2, 3.001f}), numbers({2, 2}, {first, 3, second, 3}));
+    return groups->worst_first()[0].flat_channels.size();
+  };
+  EXPECT_EQ(flat(1.1f, 1.9f), 0u) << "the channel that moves is worse";
+  EXPECT_EQ(flat(1, 2), 0u) << "its level is right";
+}
+
 TEST(Groups, what_is_constant_in_float_may_be_constant) {
   Result<Graph> graph = parse(R"(graph "g" (%x: f32[2])
   %y = unary %x fn="relu" : f32[2]

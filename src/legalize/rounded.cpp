@@ -110,12 +110,54 @@ bool remainder_by_sum(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// x of 16 bits, cut to codes from -most to most
+ValueId cut_codes(Rewriter& rw, ValueId x, int64_t most) {
+  const Type type = rw.type(x);
+  x = rw.make(Op::Minimum, {x, scalar(rw, DType::I16, type.rank(), most, type.scale())}, {}, type);
+  return rw.make(Op::Maximum, {x, scalar(rw, DType::I16, type.rank(), -most, type.scale())}, {}, type);
+}
+
+// Beyond which x, in both directions, the function stays within half a step of its result; among halves of `top`.
+double end_of_change(const Node& n, double top, double step) {
+  constexpr int kSamples = 64, kHalves = 40;
+  const UnaryFunction* function = unary_function(n.text(Key::Fn));
+  if (!function) return top;
+  auto f = [&](double x) {
+    return static_cast<double>(function->of(static_cast<float>(x), static_cast<float>(n.real(Key::Alpha, 0.0)),
+                                            static_cast<float>(n.real(Key::Beta, 0.0))));
+  };
+  auto stays_beyond = [&](double bound) {
+    for (int i = 0; i < kSamples; ++i) {
+      const double x = bound * std::pow(top / bound, static_cast<double>(i) / kSamples);
+      for (double side : {-1.0, 1.0})
+        if (!(std::fabs(f(side * x) - f(side * top)) <= step / 2)) return false;
+    }
+    return true;
+  };
+  double bound = top;
+  for (int i = 0; i < kHalves && stays_beyond(bound / 2); ++i) bound /= 2;
+  return bound;
+}
+
+// f(x) of 16 bits, x reaching far beyond where f changes, as a sigmoid of thousands  ->  f of x cut to that: the table
+// has steps of its own there
+bool cut_to_change(Rewriter& rw, const Node& n) {
+  constexpr double kFar = 8;
+  const Type x = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
+  if (!jumps_on_16_bits(rw, n)) return false;
+  const double bound = end_of_change(n, largest(x), out.scale());
+  if (kFar * bound > largest(x)) return false;
+  ValueId cut = cut_codes(rw, n.inputs[0], static_cast<int64_t>(std::ceil(bound / x.scale())));
+  cut = rw.make(Op::Quantize, {cut}, {}, i16_type(x.shape, bound / 32767));
+  rw.replace(n, rw.make(Op::Unary, {cut}, n.attrs, out));
+  return true;
+}
+
 // sign of 16 bits  ->  the codes, cut to -1, 0 and 1
 bool sign_by_cutting(Rewriter& rw, const Node& n) {
   if (!jumps_on_16_bits(rw, n) || n.text(Key::Fn) != "sign") return false;
   const Type x = rw.type(n.inputs[0]);
-  ValueId one = scalar(rw, DType::I16, x.rank(), 1, x.scale()), less = scalar(rw, DType::I16, x.rank(), -1, x.scale());
-  ValueId cut = rw.make(Op::Maximum, {rw.make(Op::Minimum, {n.inputs[0], one}, {}, x), less}, {}, x);
+  ValueId cut = cut_codes(rw, n.inputs[0], 1);
   ValueId factor = scalar(rw, DType::I16, x.rank(), 1, 1 / x.scale());
   rw.replace(n, rw.make(Op::Mul, {cut, factor}, clamp_of(n), rw.type(n.outputs[0])));
   return true;
@@ -156,6 +198,7 @@ std::span<const Rule> rounded_rules() {
       {"remainder-by-sum", {Op::Unary}, remainder_by_sum},
       {"sign-by-cutting", {Op::Unary}, sign_by_cutting},
       {"choose-by-comparing", {Op::Unary}, choose_by_comparing},
+      {"cut-to-change", {Op::Unary}, cut_to_change},
   };
   return kRules;
 }
