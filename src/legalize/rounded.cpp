@@ -117,7 +117,8 @@ ValueId cut_codes(Rewriter& rw, ValueId x, int64_t most) {
   return rw.make(Op::Maximum, {x, scalar(rw, DType::I16, type.rank(), -most, type.scale())}, {}, type);
 }
 
-// Beyond which x, in both directions, the function stays within half a step of its result; among halves of `top`.
+// Beyond which x, in both directions, the function stays within half a step of its result: `top`, or a half of it, or a
+// half of that.
 double end_of_change(const Node& n, double top, double step) {
   constexpr int kSamples = 64, kHalves = 40;
   const UnaryFunction* function = unary_function(n.text(Key::Fn));
@@ -135,8 +136,11 @@ double end_of_change(const Node& n, double top, double step) {
     return true;
   };
   double bound = top;
-  for (int i = 0; i < kHalves && stays_beyond(bound / 2); ++i) bound /= 2;
-  return bound;
+  for (int i = 0; i < kHalves; ++i) {
+    if (!stays_beyond(bound / 2)) return bound;
+    bound /= 2;
+  }
+  return top;  // it does not change at all
 }
 
 // f(x) of 16 bits, x reaching far beyond where f changes, as a sigmoid of thousands  ->  f of x cut to that: the table
