@@ -21,6 +21,7 @@ import multiprocessing
 import pathlib
 import shutil
 import sys
+import textwrap
 import time
 import warnings
 from collections import Counter
@@ -297,7 +298,9 @@ def row_text(row, peers):
 
 
 def table(cache):
-    rows = [r for r in results_of(cache).values() if "not_exported" not in r]
+    every = results_of(cache).values()
+    rows = [r for r in every if "not_exported" not in r]
+    absent = sorted({r["name"] for r in every if "not_exported" in r})
     verdicts = [Verdict(**{k: v for k, v in r.items() if k not in ("name", "target")}) for r in rows]
     kinds = Counter(v.kind for v in verdicts)
     compiled = sum(v.regions is not None for v in verdicts)
@@ -314,6 +317,8 @@ def table(cache):
         f"{len({r['name'] for r in rows})} architectures, {len(rows)} builds: {compiled} compile ({compiled / max(1, len(rows)):.1%}), {sum(map(whole, verdicts))} are in one region "
         f"({sum(map(whole, verdicts)) / max(1, len(rows)):.1%}),",
         f"{kinds['low']} are below their forecast, {kinds['internal'] + kinds['hang'] + kinds['silent']} end in internal errors or do not end.",
+        "",
+        *textwrap.wrap(f"Not in the table, because the package does not build them in this size or torch.export refuses them ({len(absent)}): {', '.join(absent)}.", 118),
         "",
         "| network | NPU | regions | on the host | k cycles | x ideal | SQNR dB | peer | s / MiB |",
         "|---|---|--:|---|--:|--:|--:|--:|--:|",
