@@ -24,6 +24,7 @@ import options  # noqa: E402
 import peer_ops  # noqa: E402
 import random_networks  # noqa: E402
 import small_models  # noqa: E402
+from formulas import Model  # noqa: E402
 
 SECONDS = float(os.environ.get("SWOOP_RANDOM_SECONDS", 60))
 
@@ -52,19 +53,6 @@ def test_options(tmp_path):
         assert verdict.kind not in judge.FINDINGS, f"row {number}: {name} {' '.join(flags)}: {verdict.line()}"
 
 
-class Written(torch.nn.Module):
-    """A module whose forward is a function of itself and the inputs."""
-
-    def __init__(self, function, **members):
-        super().__init__()
-        self.function = function
-        for name, member in members.items():
-            setattr(self, name, member)
-
-    def forward(self, *inputs):
-        return self.function(self, *inputs)
-
-
 def hidden_rows(m, x):
     mask = torch.zeros(1, 6, 1)
     mask[0, 2:4] = -torch.inf  # these rows look at nothing
@@ -78,20 +66,20 @@ FOUND = [
     ("rms_norm_of_tiny_numbers", nn.RMSNorm(3), (1, 7, 3), 1e-6, "ethos-u65-256", INT16, 60),
     ("layer_norm_of_tiny_numbers", nn.LayerNorm(3), (1, 1, 5, 5, 3), 1e-6, "ethos-u55-32", INT16, 60),
     ("rms_norm_of_single_numbers", nn.RMSNorm(1), (1, 40, 1), 1, "ethos-u55-128", [], 20),
-    ("quotients_of_five_dims", Written(lambda m, x: torch.softmax(x.reshape(8, 1, 4, 1, 16), -1)), (8, 1, 64), 0.1, "ethos-u55-128", INT16, 60),
-    ("softmax_along_the_third_of_five_dims", Written(lambda m, x: F.softmin(x, 3)), (1, 4, 6, 3, 6), 1, "ethos-u55-256", [], 38),
+    ("quotients_of_five_dims", Model(lambda m, x: torch.softmax(x.reshape(8, 1, 4, 1, 16), -1)), (8, 1, 64), 0.1, "ethos-u55-128", INT16, 60),
+    ("softmax_along_the_third_of_five_dims", Model(lambda m, x: F.softmin(x, 3)), (1, 4, 6, 3, 6), 1, "ethos-u55-256", [], 38),
     ("log_softmax_of_wide_logits", nn.LogSoftmax(-1), (1, 6, 20), 10, "ethos-u55-128", INT16, 70),
     ("softmax_of_huge_numbers", nn.Softmax(-1), (1, 6, 20), 1e6, "ethos-u85-256", INT16, 70),
     ("sigmoid_of_huge_numbers", nn.Sigmoid(), (1, 6, 20), 1e6, "ethos-u55-128", INT16, 70),
-    ("names_in_a_branch", Written(lambda m, x: (torch.cond(x.amax() > 9, torch.relu, lambda x: x * 0.5, (x,)), x * 2)), (1, 3), 1, "ethos-u85-256", [], 35),
+    ("names_in_a_branch", Model(lambda m, x: (torch.cond(x.amax() > 9, torch.relu, lambda x: x * 0.5, (x,)), x * 2)), (1, 3), 1, "ethos-u85-256", [], 35),
     ("gate_of_a_batch_of_pixels", nn.Sequential(nn.Conv2d(7, 7, 1), nn.Sigmoid()), (2, 7, 1, 1), 1, "ethos-u55-128", [], 35),
-    ("rows_that_look_at_nothing", Written(hidden_rows), (1, 6, 8), 1, "ethos-u55-128", [], 30),
-    ("mean_over_a_long_axis", Written(lambda m, x: x.mean((1, 2))), (2, 256, 400), 1, "ethos-u85-256", [], 30),
-    ("cubes_of_tiny_numbers", Written(lambda m, x: x**3), (1, 6, 8), 1e-6, "ethos-u55-128", [], 30),
-    ("steep_function_of_large_numbers", Written(lambda m, x: torch.sigmoid(x)), (1, 6, 8), 1e6, "ethos-u55-128", [], 15),
-    ("pool_of_a_low_border", Written(lambda m, x: F.max_pool2d(F.pad(x, (1, 1, 1, 1), value=LOWEST), 3, 2)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 35),
-    ("positions_of_maxima", Written(lambda m, x: F.max_pool2d(x, 3, 2, padding=1, return_indices=True)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 35),
-    ("places_back_from_maxima", Written(lambda m, x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 25),
+    ("rows_that_look_at_nothing", Model(hidden_rows), (1, 6, 8), 1, "ethos-u55-128", [], 30),
+    ("mean_over_a_long_axis", Model(lambda m, x: x.mean((1, 2))), (2, 256, 400), 1, "ethos-u85-256", [], 30),
+    ("cubes_of_tiny_numbers", Model(lambda m, x: x**3), (1, 6, 8), 1e-6, "ethos-u55-128", [], 30),
+    ("steep_function_of_large_numbers", Model(lambda m, x: torch.sigmoid(x)), (1, 6, 8), 1e6, "ethos-u55-128", [], 15),
+    ("pool_of_a_low_border", Model(lambda m, x: F.max_pool2d(F.pad(x, (1, 1, 1, 1), value=LOWEST), 3, 2)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 35),
+    ("positions_of_maxima", Model(lambda m, x: F.max_pool2d(x, 3, 2, padding=1, return_indices=True)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 35),
+    ("places_back_from_maxima", Model(lambda m, x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 25),
 ]
 
 

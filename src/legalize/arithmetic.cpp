@@ -295,8 +295,7 @@ bool requantize_by_product(Rewriter& rw, const Node& n) {
   constexpr int64_t kFew = 4096;
   const Type& x = rw.type(n.inputs[0]);
   if (!computes_on_codes(rw, n) || element_count(x.shape) > kFew) return false;
-  ValueId one = scalar(rw, x.dtype, x.rank(), 1, 1.0);
-  rw.replace(n, rw.make(Op::Mul, {n.inputs[0], one}, {}, rw.type(n.outputs[0])));
+  rw.replace(n, times_one(rw, n.inputs[0], {}, rw.type(n.outputs[0])));
   return true;
 }
 

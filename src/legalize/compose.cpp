@@ -165,6 +165,12 @@ ValueId scale_by_vectors(Rewriter& rw, ValueId x, std::span<const double> gain, 
   return rw.make(Op::Add, {product, vector_of(rw, offset, rank)}, extra, type);
 }
 
+ValueId times_one(Rewriter& rw, ValueId x, Attrs attrs, Type type) {
+  const Type& from = rw.type(x);
+  ValueId one = scalar(rw, from.dtype, from.rank(), 1, 1.0);
+  return rw.make(Op::Mul, {x, one}, std::move(attrs), std::move(type));
+}
+
 bool computes_on_codes(const Rewriter& rw, const Node& n) {
   auto coded = [&](ValueId id) {
     const Type& type = rw.type(id);

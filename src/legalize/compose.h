@@ -47,6 +47,18 @@ ValueId scale_by_vectors(Rewriter& rw, ValueId x, std::span<const double> gain, 
 // A transpose with dims of size 1 left out, and dims that travel together as one: its shape and its permutation.
 std::pair<Shape, Ints> fewest_dims(const Shape& shape, const Ints& perm);
 
+// An integer that is no code.
+inline bool is_plain_integer(const Type& type) {
+  return !type.quantized() && (type.dtype == DType::I8 || type.dtype == DType::I16 || type.dtype == DType::I32);
+}
+
+inline ValueId as_i32(Rewriter& rw, ValueId x) {
+  return rw.type(x).dtype == DType::I32 ? x : rw.make(Op::Cast, {x}, {{Key::DType, DType::I32}});
+}
+
+// The same numbers in another type, by a product with one.
+ValueId times_one(Rewriter& rw, ValueId x, Attrs attrs, Type type);
+
 // The operand and the result are quantized per tensor, in codes.
 bool computes_on_codes(const Rewriter& rw, const Node& n);
 

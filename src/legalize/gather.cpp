@@ -26,13 +26,7 @@ bool gathers_codes(const Rewriter& rw, const Node& n) {
 }
 
 bool gathers_integers(const Rewriter& rw, const Node& n) {
-  const Type& x = rw.type(n.inputs[0]);
-  bool plain = !x.quantized() && (x.dtype == DType::I8 || x.dtype == DType::I16 || x.dtype == DType::I32);
-  return plain || gathers_codes(rw, n);
-}
-
-ValueId as_i32(Rewriter& rw, ValueId index) {
-  return rw.type(index).dtype == DType::I32 ? index : rw.make(Op::Cast, {index}, {{Key::DType, DType::I32}});
+  return is_plain_integer(rw.type(n.inputs[0])) || gathers_codes(rw, n);
 }
 
 struct Run {

@@ -5,14 +5,6 @@ namespace swoop {
 
 namespace {
 
-ValueId wide(Rewriter& rw, ValueId x) {
-  return rw.type(x).dtype == DType::I32 ? x : rw.make(Op::Cast, {x}, {{Key::DType, DType::I32}});
-}
-
-bool is_plain_integer(const Type& type) {
-  return !type.quantized() && (type.dtype == DType::I8 || type.dtype == DType::I16 || type.dtype == DType::I32);
-}
-
 ValueId plain_number(Rewriter& rw, int rank, int64_t value) {
   return codes(rw, Type{DType::I32, Shape(static_cast<size_t>(rank), 1), {}}, {&value, 1}, "number");
 }
@@ -38,7 +30,7 @@ bool bitwise_by_bits(Rewriter& rw, const Node& n) {
   const Type out = rw.type(n.outputs[0]);
   const std::string fn = n.text(Key::Fn);
   if (facts_of(rw).has_bitwise || !is_plain_integer(out) || fn == "shl" || fn == "shr") return false;
-  const ValueId a = wide(rw, n.inputs[0]), b = wide(rw, n.inputs[1]);
+  const ValueId a = as_i32(rw, n.inputs[0]), b = as_i32(rw, n.inputs[1]);
   const auto top = static_cast<int64_t>(8 * byte_size(out.dtype)) - 1;
   auto of_bit = [&](int64_t k) {
     const ValueId x = bit_of(rw, a, k), y = bit_of(rw, b, k);
@@ -57,7 +49,7 @@ bool bitwise_by_bits(Rewriter& rw, const Node& n) {
 bool bitwise_not_by_difference(Rewriter& rw, const Node& n) {
   const Type out = rw.type(n.outputs[0]);
   if (facts_of(rw).has_bitwise || !is_plain_integer(out)) return false;
-  const ValueId x = wide(rw, n.inputs[0]);
+  const ValueId x = as_i32(rw, n.inputs[0]);
   replace_narrowed(rw, n, rw.make(Op::Sub, {plain_number(rw, out.rank(), -1), x}));
   return true;
 }

@@ -134,6 +134,14 @@ Type mean_between(const Type& from) {
   return i16_type({}, from.dtype == DType::I8 ? from.scale() / 128 : from.scale());
 }
 
+Attrs attrs_on_planes(const Node& n) {
+  Attrs attrs = n.attrs;
+  for (auto [key, count] : {std::pair(Key::Stride, 1), std::pair(Key::Dilation, 1), std::pair(Key::OutputPadding, 1),
+                            std::pair(Key::Padding, 2)})
+    if (n.has(key)) attrs.set(key, Ints(n.ints(key).begin() + count, n.ints(key).end()));
+  return attrs;
+}
+
 ValueId pad_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t before, int64_t after, double value) {
   if (before == 0 && after == 0) return x;
   Ints padding(2 * rw.type(x).shape.size(), 0);

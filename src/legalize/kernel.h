@@ -57,6 +57,9 @@ Type mean_between(const Type& from);
 inline ValueId to_last(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 2, 3, 1}); }
 inline ValueId to_first(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 3, 1, 2}); }
 
+// The attributes of a window on three spatial dims, for the two after the first.
+Attrs attrs_on_planes(const Node& n);
+
 // Appends zeros (reals) or cuts off the end, so that `axis` has the given size.
 ValueId fit_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t size);
 ValueId pad_axis(Rewriter& rw, ValueId x, int64_t axis, int64_t before, int64_t after, double value = 0);

@@ -51,7 +51,7 @@ bool round_quotient(Rewriter& rw, const Node& n) {
   if (!n.has(Key::Mode) || !divides_codes(rw, n)) return false;
   const Type out = rw.type(n.outputs[0]);
   ValueId quotient = rounded_quotient(rw, n, largest(out), n.text(Key::Mode) == "trunc");
-  rw.replace(n, rw.make(Op::Mul, {quotient, scalar(rw, DType::I16, out.rank(), 1, 1.0)}, clamp_of(n), out));
+  rw.replace(n, times_one(rw, quotient, clamp_of(n), out));
   return true;
 }
 
@@ -87,11 +87,11 @@ bool round_by_sum(Rewriter& rw, const Node& n) {
   else if (fn == "trunc" || fn == "frac")
     result = whole_towards_zero(rw, n.inputs[0], kExact);
   else if (fn == "round")
-    result = rw.make(Op::Mul, {n.inputs[0], scalar(rw, DType::I16, x.rank(), 1, 1.0)}, {}, i16_type(x.shape, 1.0));
+    result = times_one(rw, n.inputs[0], {}, i16_type(x.shape, 1.0));
   else
     return false;
   rw.replace(n, fn == "frac" ? rw.make(Op::Sub, {n.inputs[0], result}, clamp_of(n), out)
-                             : rw.make(Op::Mul, {result, scalar(rw, DType::I16, x.rank(), 1, 1.0)}, clamp_of(n), out));
+                             : times_one(rw, result, clamp_of(n), out));
   return true;
 }
 
@@ -187,7 +187,7 @@ bool choose_by_comparing(Rewriter& rw, const Node& n) {
   if (fn == "hardshrink") number = choice("lt", -alpha, number);
   ValueId result = choice("gt", alpha, number);
   if (n.has(Key::ActMin) || n.has(Key::ActMax))  // a choice takes none in
-    result = rw.make(Op::Mul, {result, scalar(rw, DType::I16, x.rank(), 1, 1.0)}, clamp_of(n), out);
+    result = times_one(rw, result, clamp_of(n), out);
   rw.replace(n, result);
   return true;
 }

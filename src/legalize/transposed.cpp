@@ -42,6 +42,10 @@ std::pair<int64_t, int64_t> margins(const Phases& phases, int64_t size) {
   return {-phases.low, phases.count - 1 + phases.high - (size - 1)};
 }
 
+bool reads_nothing(const std::pair<int64_t, int64_t>& margin, int64_t size) {
+  return size + std::min<int64_t>(0, margin.first) + std::min<int64_t>(0, margin.second) <= 0;
+}
+
 // Cuts what is never read, so that the margins are paddings.
 ValueId cut(Rewriter& rw, ValueId x, int64_t axis, std::pair<int64_t, int64_t>& margin) {
   int64_t size = rw.type(x).shape[static_cast<size_t>(axis)];
@@ -61,8 +65,7 @@ bool split_phases(Rewriter& rw, const Node& n) {
   Phases tall(stride[0], padding[0], dilation[0], kernel->height, out.shape[2]);
   Phases wide(stride[1], padding[2], dilation[1], kernel->width, out.shape[3]);
   auto rows = margins(tall, in[2]), columns = margins(wide, in[3]);
-  if (in[2] + std::min<int64_t>(0, rows.first) + std::min<int64_t>(0, rows.second) <= 0) return false;
-  if (in[3] + std::min<int64_t>(0, columns.first) + std::min<int64_t>(0, columns.second) <= 0) return false;
+  if (reads_nothing(rows, in[2]) || reads_nothing(columns, in[3])) return false;
   ValueId x = cut(rw, cut(rw, to_last(rw, n.inputs[0]), 1, rows), 2, columns);
   ValueId bias = repeated_bias(rw, n.inputs[2], wide.stride);
   Placement place{{1, 1}, {rows.first, rows.second, columns.first, columns.second}, 1};
@@ -109,16 +112,10 @@ bool transposed_by_planes(Rewriter& rw, const Node& n) {
   const Ints &stride = n.ints(Key::Stride), &padding = n.ints(Key::Padding), &dilation = n.ints(Key::Dilation);
   const Phases deep(stride[0], padding[0], dilation[0], rw.type(n.inputs[1]).shape[2], out.shape[2]);
   auto margin = margins(deep, in.shape[2]);
-  if (in.shape[2] + std::min<int64_t>(0, margin.first) + std::min<int64_t>(0, margin.second) <= 0) return false;
+  if (reads_nothing(margin, in.shape[2])) return false;
   ValueId x = cut(rw, n.inputs[0], 2, margin);
   x = pad_axis(rw, x, 2, margin.first, margin.second);
-  Attrs attrs = n.attrs;
-  attrs.set(Key::Stride, Ints(stride.begin() + 1, stride.end()));
-  attrs.set(Key::Dilation, Ints(dilation.begin() + 1, dilation.end()));
-  attrs.set(Key::Padding, Ints(padding.begin() + 2, padding.end()));
-  if (n.has(Key::OutputPadding))
-    attrs.set(Key::OutputPadding, Ints(n.ints(Key::OutputPadding).begin() + 1, n.ints(Key::OutputPadding).end()));
-
+  const Attrs attrs = attrs_on_planes(n);
   const int64_t batch = in.shape[0] * deep.count;
   const Shape flat{in.shape[0], deep.count, 1, out.shape[1] * out.shape[3] * out.shape[4]};
   std::map<int64_t, ValueId> known;  // by the first plane

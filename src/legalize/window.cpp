@@ -59,11 +59,7 @@ bool conv_by_planes(Rewriter& rw, const Node& n) {
   x = reshape(rw, concat(rw, std::move(parts), 2),
               {in.shape[0] * planes, taps * in.shape[1], in.shape[3], in.shape[4]});
   ValueId weight = reshape(rw, transpose(rw, n.inputs[1], {0, 2, 1, 3, 4}), {w[0], taps * w[1], w[3], w[4]});
-  Attrs attrs = n.attrs;
-  attrs.set(Key::Stride, Ints(stride.begin() + 1, stride.end()));
-  attrs.set(Key::Dilation, Ints(dilation.begin() + 1, dilation.end()));
-  attrs.set(Key::Padding, Ints(padding.begin() + 2, padding.end()));
-  ValueId y = rw.make(Op::Conv, {x, weight, n.inputs[2]}, attrs,
+  ValueId y = rw.make(Op::Conv, {x, weight, n.inputs[2]}, attrs_on_planes(n),
                       with_shape(out, {in.shape[0] * planes, w[0], out.shape[3], out.shape[4]}));
   y = reshape(rw, y, {in.shape[0], planes, w[0], out.shape[3], out.shape[4]});
   rw.replace(n, transpose(rw, y, {0, 2, 1, 3, 4}));
