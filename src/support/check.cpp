@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <string_view>
 
 namespace swoop {
 
@@ -13,9 +12,7 @@ thread_local std::string check_context;
 void set_check_context(std::string step) { check_context = std::move(step); }
 
 void check_failed(const char* file, int line, const char* condition, const std::string& message) {
-  std::string_view path = file;
-  if (size_t src = path.rfind("src/"); src != std::string_view::npos) path.remove_prefix(src);
-  fmt::print(stderr, "swoop: internal error at {}:{}: {} [{}]\n", path, line, message, condition);
+  fmt::print(stderr, "swoop: internal error at {}:{}: {} [{}]\n", file, line, message, condition);
   if (!check_context.empty()) fmt::print(stderr, "  in step {}\n", check_context);
   fmt::print(stderr, "  this is a bug in swoop; run again with --dump DIR and report the last file in it\n");
   std::fflush(stderr);
