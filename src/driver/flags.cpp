@@ -67,8 +67,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--precision", flags.precision,
-                  "type of activations; what must stay float is named with --keep-float or --quantize-config")
-      ->type_name("int8|int16")
+                  "type of activations; float runs on the host (for some layers: --keep-float)")
+      ->type_name("int8|int16|float")
       ->capture_default_str();
   command.add_option("--weight-bits", o.quantize.weight_bits, "bits per weight")
       ->check(CLI::IsMember({8, 4}).description(""))
