@@ -223,9 +223,10 @@ LocId Graph::intern(const Loc& loc) {
 void Graph::drop_use(ValueId value, Use use) {
   if (value == kNone) return;
   auto& uses = values_[value].uses;
-  auto at = std::find(uses.begin(), uses.end(), use);
-  CHECK(at != uses.end(), "value {} does not list a use it has", values_[value].name);
-  uses.erase(at);
+  // From the end: what takes a graph apart goes backwards, and a value may have a use in every node.
+  auto at = std::find(uses.rbegin(), uses.rend(), use);
+  CHECK(at != uses.rend(), "value {} does not list a use it has", values_[value].name);
+  uses.erase(std::next(at).base());
 }
 
 void Graph::set_input(Node& node, size_t index, ValueId value) {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <unordered_set>
 
 #include "ir/ir.h"
 
@@ -37,22 +37,30 @@ class Verifier {
   explicit Verifier(const Graph& graph) : graph_(graph), defined_(graph.value_slots()) {}
 
   std::optional<std::string> run() {
-    std::unordered_set<std::string_view> names;
-    for (ValueId id : graph_.inputs()) define(id, names);
-    for (NodeId id = graph_.first(); id != kNone && fault_.empty(); id = graph_.node(id).next)
-      node(graph_.node(id), names);
+    for (ValueId id : graph_.inputs()) define(id);
+    for (NodeId id = graph_.first(); id != kNone && fault_.empty(); id = graph_.node(id).next) node(graph_.node(id));
     for (size_t i = 0; i < graph_.outputs().size() && fault_.empty(); ++i)
-      use(graph_.outputs()[i], {kNone, static_cast<uint32_t>(i)}, names, "the graph's output list");
+      use(graph_.outputs()[i], {kNone, static_cast<uint32_t>(i)}, "the graph's output list");
+    check_names();
     if (fault_.empty()) return std::nullopt;
     return fault_;
   }
 
  private:
-  void define(ValueId id, std::unordered_set<std::string_view>& names) {
+  // Sorted, not in a hash table: with 100,000 names every look into that is a miss of the cache.
+  void check_names() {
+    std::sort(names_.begin(), names_.end());
+    for (size_t i = 0; i < names_.size(); ++i)
+      for (size_t j = i + 1; j < names_.size() && names_[j].first == names_[i].first; ++j)
+        if (const std::string& name = graph_.value(names_[i].second).name; name == graph_.value(names_[j].second).name)
+          return fail(name, "is a name that occurs twice");
+  }
+
+  void define(ValueId id) {
     const Value& value = graph_.value(id);
     if (defined_[id]) return fail(value.name, "is defined twice");
     defined_[id] = true;
-    if (!names.insert(value.name).second) return fail(value.name, "is a name that occurs twice");
+    names_.emplace_back(std::hash<std::string>()(value.name), id);
     if (std::optional<std::string> fault = check_type(value.type)) return fail(value.name, *fault);
     for (const Use& user : value.uses) {
       bool listed = user.node == kNone
@@ -63,11 +71,11 @@ class Verifier {
     }
   }
 
-  void use(ValueId id, Use expected, std::unordered_set<std::string_view>& names, std::string_view where) {
+  void use(ValueId id, Use expected, std::string_view where) {
     if (id >= graph_.value_slots()) return fail(where, "refers to a value that does not exist");
     const Value& value = graph_.value(id);
     if (value.constant && !defined_[id]) {
-      define(id, names);
+      define(id);
       size_t expected_size = static_cast<size_t>(element_count(value.type.shape)) * byte_size(value.type.dtype);
       if (value.data.size() != expected_size)
         return fail(value.name,
@@ -80,17 +88,17 @@ class Verifier {
     fail(value.name, fmt::format("does not list its use by {}", where));
   }
 
-  void node(const Node& node, std::unordered_set<std::string_view>& names) {
+  void node(const Node& node) {
     if (!node.alive) return fail(node.name, "is erased but still in the order");
     for (size_t i = 0; i < node.inputs.size() && fault_.empty(); ++i)
-      if (node.inputs[i] != kNone) use(node.inputs[i], {node.id, static_cast<uint32_t>(i)}, names, node.name);
+      if (node.inputs[i] != kNone) use(node.inputs[i], {node.id, static_cast<uint32_t>(i)}, node.name);
     for (Key key : attributes_of(node.op))
       if (!node.has(key))
         return fail(node.name, fmt::format("({}) lacks attribute {}", name_of(node.op), name_of(key)));
     for (const auto& [key, attr] : node.attrs)
       if (!has_type_of(key, attr))
         return fail(node.name, fmt::format("({}) has attribute {} of another type", name_of(node.op), name_of(key)));
-    for (ValueId output : node.outputs) define(output, names);
+    for (ValueId output : node.outputs) define(output);
     for (const auto& body : node.bodies)
       if (std::optional<std::string> fault = verify(*body)) return fail(node.name, "has a faulty body: " + *fault);
   }
@@ -101,6 +109,7 @@ class Verifier {
 
   const Graph& graph_;
   std::vector<bool> defined_;
+  std::vector<std::pair<size_t, ValueId>> names_;  // by their hash
   std::string fault_;
 };
 

@@ -33,7 +33,7 @@ ValueId exp_below_max(Rewriter& rw, ValueId x, ValueId max) {
   if (type.dtype == DType::I8) return unary(rw, "exp", below_max(rw, x, max), i16_type(type.shape, 1.0 / 32767));
   const double half = half_of_nothing(type), step = half / 32767;
   const Type above_type = i16_type(type.shape, step);
-  ValueId shift = scalar(rw, DType::I32, type.rank(), 1, half), above = kNone;
+  ValueId shift = scalar(rw, DType::I32, type.rank(), 32767, step), above = kNone;  // half, without a change of scale
   if (type.scale() < kFine * step) {
     ValueId middle = rw.make(Op::Sub, {max, shift}, {}, i32_type(rw.type(max).shape, step));
     above = rw.make(Op::Sub, {x, middle}, {}, above_type);

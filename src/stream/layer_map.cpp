@@ -11,7 +11,7 @@
 namespace swoop {
 namespace {
 
-constexpr uint64_t kVersion = 2;
+constexpr uint64_t kVersion = 3;
 // Bounds on what a damaged file can make us allocate.
 constexpr uint64_t kMaxRank = 16;
 constexpr uint64_t kMaxText = 512;
@@ -155,6 +155,66 @@ class Table {
   std::string bytes_;
 };
 
+// A text as what is before its last number, and that number: names of layers and lines of sources count up.
+struct Numbered {
+  std::string_view stem;
+  std::optional<int64_t> number;  // without leading zeros
+};
+
+Numbered numbered(std::string_view text) {
+  constexpr size_t kMostDigits = 9;
+  size_t first = text.size();
+  for (size_t i = text.size(); i-- > 0 && text.size() - i <= kMostDigits && text[i] >= '0' && text[i] <= '9';)
+    if (text[i] != '0' || i + 1 == text.size()) first = i;
+  if (first == text.size()) return {text, {}};
+  int64_t number = 0;
+  for (char digit : text.substr(first)) number = 10 * number + (digit - '0');
+  return {text.substr(0, first), number};
+}
+
+// Texts, each written once. Of a number only the step from the last one after the same stem: in layers that repeat
+// these are the same, which deflate likes.
+class Texts {
+ public:
+  int64_t number_of(std::string_view text) {
+    auto [known, fresh] = numbers_.try_emplace(std::string(text), static_cast<int64_t>(numbers_.size()));
+    if (fresh) add(known->first.substr(0, kMaxText));
+    return known->second;
+  }
+  void write(Writer& out) {
+    out.number(numbers_.size());
+    out.raw(bytes_.take());
+  }
+
+ private:
+  void add(std::string_view text) {
+    const auto [stem, number] = numbered(text);
+    bytes_.text(stem);
+    bytes_.number(number.has_value());
+    if (number) bytes_.integer(*number - std::exchange(last_[std::string(stem)], *number));
+  }
+
+  std::map<std::string, int64_t> numbers_, last_;
+  Writer bytes_;
+};
+
+std::vector<std::string> read_texts(Reader& in) {
+  std::vector<std::string> texts;
+  std::map<std::string, int64_t> last;
+  const uint64_t count = in.count();
+  for (uint64_t i = 0; i < count && in.good(); ++i) {
+    std::string& text = texts.emplace_back(in.text());
+    const uint64_t counts = in.number();
+    in.require(counts <= 1);
+    if (counts != 1) continue;
+    const int64_t step = in.integer();
+    int64_t& number = last[text];
+    in.require(step >= -number && step <= INT32_MAX - number);
+    if (in.good()) text += std::to_string(number += step);
+  }
+  return texts;
+}
+
 template <typename Write>
 std::string bytes_by(Write write) {
   Writer out;
@@ -228,17 +288,18 @@ std::vector<MappedLayer::Move> read_moves(Reader& in) {
 }
 
 std::string pack_columns(const LayerMap& map) {
-  Table texts, shapes, quants, moves;
+  Texts texts;
+  Table shapes, quants, moves;
   std::vector<int64_t> text_columns[std::size(kTexts)], shape_column, quant_column, move_column;
   for (const MappedLayer& layer : map.layers) {
-    for (size_t t = 0; t < std::size(kTexts); ++t)
-      text_columns[t].push_back(texts.number_of(bytes_by([&](Writer& out) { out.text(layer.*kTexts[t]); })));
+    for (size_t t = 0; t < std::size(kTexts); ++t) text_columns[t].push_back(texts.number_of(layer.*kTexts[t]));
     shape_column.push_back(shapes.number_of(bytes_by([&](Writer& out) { out.list(layer.shape); })));
     quant_column.push_back(quants.number_of(bytes_by([&](Writer& out) { write_quant(out, layer); })));
     move_column.push_back(moves.number_of(bytes_by([&](Writer& out) { write_moves(out, layer); })));
   }
   Writer out;
-  for (const Table* table : {&texts, &shapes, &quants, &moves}) table->write(out);
+  texts.write(out);
+  for (const Table* table : {&shapes, &quants, &moves}) table->write(out);
   out.number(map.layers.size());
   for (const std::vector<int64_t>& column : text_columns) write_column(out, column);
   for (const std::vector<int64_t>* column : {&shape_column, &quant_column, &move_column}) write_column(out, *column);
@@ -257,7 +318,7 @@ std::string pack_columns(const LayerMap& map) {
 }
 
 void read_layers(Reader& in, LayerMap& map) {
-  const auto texts = read_table(in, [&] { return in.text(); });
+  const std::vector<std::string> texts = read_texts(in);
   const auto shapes = read_table(in, [&] { return in.list(); });
   const auto quants = read_table(in, [&] { return read_quant(in); });
   const auto moves = read_table(in, [&] { return read_moves(in); });
