@@ -56,7 +56,7 @@ inline Attrs clamp_of(const Node& n) {
   return bounds;
 }
 
-inline ValueId reshape(Rewriter& rw, ValueId x, Shape shape) {
+inline ValueId reshape(Rewriter& rw, ValueId x, const Shape& shape) {
   if (rw.type(x).shape == shape) return x;
   return rw.make(Op::Reshape, {x}, {{Key::Shape, Ints(shape)}});
 }

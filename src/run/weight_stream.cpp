@@ -205,7 +205,7 @@ Result<std::vector<int16_t>> decode_fast_stream(Bytes stream, uint64_t count) {
   const bool raw = header.get(1) != 0, small = header.get(1) != 0;
   for (int left = 102; left > 0; left -= 17)
     if (header.get(17) != 0) return error("The header of the fast weight stream has bits set that are not known.");
-  const int zero_adjust = static_cast<int8_t>(header.get(8));
+  const int8_t zero_adjust = static_cast<int8_t>(header.get(8));
   std::array<int16_t, 16> palette{};
   for (int16_t& value : palette) {
     int folded = static_cast<int>(header.get(9));
