@@ -91,6 +91,24 @@ def weights_with_two_biases():
     return g
 
 
+def sum_of_a_slice():
+    """REDUCE_SUM of a SLICE of a convolution's result, in 16 bits, with a RESCALE by one between them."""
+    g = npu_cases.CaseGraph(1)
+    y = g.rescale(g.conv(g.feed([1, 1, 17, 24]), 48, kernel=1, pad=0), I16, 0.01)
+    y = g.rescale(g.slice(y, [0, 0, 0, 24], [1, 1, 17, 24]), I32)
+    g.output(g.rescale(g.op(ts.Op.REDUCE_SUM, [y], [1, 1, 17, 1], I32, "ReduceSumAttribute", 3), I16, 0.1))
+    return g
+
+
+def table_of_a_sum_and_a_slice():
+    """REDUCE_SUM of a batch, TABLE, then ADD of a SLICE."""
+    g = npu_cases.CaseGraph(1)
+    y = g.rescale(g.feed([2, 5, 5]), I32)
+    y = g.table(g.rescale(g.op(ts.Op.REDUCE_SUM, [y], [2, 1, 5], I32, "ReduceSumAttribute", 1), I8, 0.2))
+    g.output(g.add(y, g.slice(g.feed([2, 7, 5]), [0, 1, 0], [2, 1, 5])))
+    return g
+
+
 # Each with the NPUs that it is shown on, and what the NPU in software says of regor's stream: a part of the fault that a
 # repair settles, or None when the stream is in order and computes other numbers.
 ALL = [
@@ -103,6 +121,8 @@ ALL = [
     (number_less_five_dims, ["ethos-u55-128"], None),
     (weights_with_two_biases, ["ethos-u55-128", "ethos-u85-256"], None),
     (sum_over_a_long_axis, ["ethos-u85-256"], None),
+    (sum_of_a_slice, ["ethos-u55-128", "ethos-u85-256"], None),
+    (table_of_a_sum_and_a_slice, ["ethos-u85-256"], None),
 ]
 
 

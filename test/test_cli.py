@@ -289,7 +289,7 @@ def samples(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "limit, figure",
-    [(["--max-sram", "1KiB"], "bytes of SRAM"), (["--max-flash", "1024"], "bytes of flash"), (["--max-cycles", "1000"], "cycles"),
+    [(["--max-sram", "1.5KiB"], "bytes of SRAM"), (["--max-flash", "1024"], "bytes of flash"), (["--max-cycles", "1000"], "cycles"),
      (["--max-ms", "0.001"], "ms"), (["--min-sqnr", "300"], "output out0 has ")],
     ids=lambda a: a[0] if isinstance(a, list) else "",
 )
@@ -302,7 +302,7 @@ def test_a_broken_limit_is_a_sentence_with_the_value_and_no_file(tmp_path, sampl
 
 def test_limits_that_hold_let_the_file_through(tmp_path, samples):
     output = tmp_path / "r.pte"
-    done = swoop("compile", FLOAT_MODEL, "-c", samples, "-o", output, "--max-sram", "1MiB", "--max-flash", "1MiB", "--max-cycles", 10**7,
+    done = swoop("compile", FLOAT_MODEL, "-c", samples, "-o", output, "--max-sram", "1MiB", "--max-flash", "1.5 MiB", "--max-cycles", 10**7,
                  "--max-ms", 100, "--one-region", "--no-host", "--min-sqnr", 30)
     assert done.returncode == 0 and output.exists(), done.stderr
 
@@ -329,6 +329,11 @@ def test_a_file_that_falls_short_of_its_forecast_gets_more_layers_in_int16(tmp_p
 @pytest.mark.parametrize("value", ["nan", "-1"])
 def test_limits_that_mean_nothing_are_refused(tmp_path, samples, flag, value):
     assert flag in refused("compile", FLOAT_MODEL, "-c", samples, "-o", tmp_path / "r.pte", f"{flag}={value}")
+
+
+@pytest.mark.parametrize("size", ["", "kib", "5x", "-1", "nan", "1e30"])
+def test_what_is_no_size_is_refused(tmp_path, size):
+    assert "--max-sram" in refused("compile", FLOAT_MODEL, "-o", tmp_path / "r.pte", f"--max-sram={size}")
 
 
 def test_a_model_that_keeps_an_operator_on_the_host_breaks_no_host_and_one_region(tmp_path, samples):

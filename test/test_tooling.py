@@ -84,7 +84,7 @@ def test_bash_completes():
         ask = f'{script}\nCOMP_WORDS=({" ".join(words)} "")\nCOMP_CWORD={len(words)}\n_swoop\necho "${{COMPREPLY[@]}}"'
         return subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True).stdout.split()
     assert {"compile", "run", "boards"} <= set(complete("swoop"))
-    assert complete("swoop", "compile", "x.pt2", "--precision") == ["int8", "int16"]
+    assert complete("swoop", "compile", "x.pt2", "--precision") == ["int8", "int16", "float"]
     assert "ethos-u85-2048" in complete("swoop", "compile", "--target")
     assert "corstone-300" in complete("swoop", "compile", "--board")
 
@@ -182,10 +182,18 @@ def test_doctor_names_what_is_missing(tmp_path):
     assert done.returncode == 1 and "runtime   FAULT" in done.stdout and "libswoop_run.so" in done.stdout
 
 
-@pytest.mark.parametrize("word, says", [("u55.c3", "limit"), ("merge-transposes", "roots"), ("conv", "U85"), ("gelu", "range of the result")])
+@pytest.mark.parametrize("word, says", [("u55.c3", "limit"), ("merge-transposes", "roots"), ("conv", "U85"), ("gelu", "range of the result"), ("few-samples", "meaning")])
 def test_explain_prints_the_rows_of_the_tables(word, says):
     assert says in swoop("explain", word)
     assert json.loads(swoop("explain", word, "--json"))["tables"]
+
+
+def test_every_warning_ends_with_a_code_that_explain_knows(tmp_path):
+    model = ROOT / "test" / "models" / "autoencoder.pt2"
+    said = json.loads(swoop("compile", model, "--calibrate", "random:1", "-o", tmp_path / "a.pte", "--no-verify", "--json"))
+    assert said["warnings"]
+    for warning in said["warnings"]:
+        assert "advice" in swoop("explain", re.search(r"\[([a-z-]+)\]$", warning)[1])
 
 
 def test_colour_is_for_terminals_without_no_color(tmp_path):

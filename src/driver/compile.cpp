@@ -22,6 +22,7 @@
 #include "import/import.h"
 #include "lower/lower.h"
 #include "run/run.h"
+#include "support/codes.h"
 #include "support/file.h"
 #include "support/nearest.h"
 #include "support/parallel.h"
@@ -64,14 +65,14 @@ std::string raised_text(const QuantizeReport& report, double wanted, const Summa
   if (!names.empty())
     text += fmt::format(": {}; {:.0f} -> {} cycles", fmt::join(names, ", "), report.ranking->cost,
                         totals_of(summary).total_cycles);
-  return text;
+  return with_code(std::move(text), Code::Raised);
 }
 
 std::string repaired_text(std::span<const NpuFault> repairs) {
-  return fmt::format(
-      "repaired the NPU program in {} place{}, which costs a little time there and changes no result; the "
-      "first: {}: {}",
-      repairs.size(), repairs.size() == 1 ? "" : "s", repairs[0].operation, repairs[0].what);
+  return with_code(fmt::format("repaired the NPU program in {} place{}, which costs a little time there and changes no "
+                               "result; the first: {}: {}",
+                               repairs.size(), repairs.size() == 1 ? "" : "s", repairs[0].operation, repairs[0].what),
+                   Code::Repaired);
 }
 
 struct CompiledRegion {
@@ -580,11 +581,14 @@ void Compile::summarize(const Graph& graph) {
     ++user;
   }
   for (const auto& [value, verdict] : pipeline_.verdicts)
-    if (!verdict.host) s.warnings.push_back(fmt::format("a region was cut before {}: {}", value, verdict.reason));
+    if (!verdict.host)
+      s.warnings.push_back(with_code(fmt::format("a region was cut before {}: {}", value, verdict.reason), Code::Cut));
   for (const CompiledRegion& region : regions_)
     if (!region.repairs.empty()) s.warnings.push_back(repaired_text(region.repairs));
   if (pipeline_.quantized && pipeline_.quantized->uncalibrated)
-    s.warnings.push_back("UNCALIBRATED: the ranges were measured on random data; use the program for dry runs only");
+    s.warnings.push_back(
+        with_code("UNCALIBRATED: the ranges were measured on random data; use the program for dry runs only",
+                  Code::Uncalibrated));
   if (pipeline_.quantized)
     s.warnings.insert(s.warnings.end(), pipeline_.quantized->warnings.begin(), pipeline_.quantized->warnings.end());
 }

@@ -175,10 +175,10 @@ Command compile_command(CLI::App& app) {
 
   command->option_defaults()->group("Limits: fail, and write no file");
   command->add_option("--max-sram", o.gates.max_sram, "where the NPU takes more bytes of SRAM (256KiB is a number)")
-      ->transform(CLI::AsSizeValue(false).description(""))
+      ->transform(as_bytes())
       ->type_name("SIZE");
   command->add_option("--max-flash", o.gates.max_flash, "where the NPU takes more bytes of flash")
-      ->transform(CLI::AsSizeValue(false).description(""))
+      ->transform(as_bytes())
       ->type_name("SIZE");
   command->add_option("--max-cycles", o.gates.max_cycles, "where more cycles are estimated");
   command->add_option("--max-ms", o.gates.max_ms, "where one inference is estimated to take more milliseconds");

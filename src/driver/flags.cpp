@@ -1,6 +1,7 @@
 #include "driver/flags.h"
 
 #include <charconv>
+#include <cmath>
 
 #include "cli/cli.h"
 #include "driver/boards.h"
@@ -25,6 +26,27 @@ int fail(const Error& problem) {
   }
   fmt::print(stderr, "{}", painted(fmt::format("swoop: a defect of swoop: {}\n", problem.message), stderr));
   return 2;
+}
+
+CLI::Validator as_bytes() {
+  auto to_bytes = [](std::string& text) -> std::string {
+    constexpr double kMost = 1ULL << 62;
+    double number = 0;
+    const char* end = text.data() + text.size();
+    const auto [unit, problem] = std::from_chars(text.data(), end, number);
+    std::string suffix = CLI::detail::to_lower(std::string(unit, end));
+    CLI::detail::trim(suffix);
+    for (std::string_view tail : {"b", "i"})
+      if (suffix.ends_with(tail)) suffix.pop_back();
+    const size_t power = suffix.empty() ? 0 : std::string_view("kmg").find(suffix) + 1;  // 0 of npos + 1: none of them
+    if (problem != std::errc() || suffix.size() > 1 || (power == 0 && !suffix.empty()))
+      return fmt::format("'{}' is no size; write 262144 or 256KiB", text);
+    const double bytes = std::ldexp(number, 10 * static_cast<int>(power));
+    if (!(bytes >= 0 && bytes <= kMost)) return fmt::format("'{}' is out of range", text);
+    text = fmt::format("{}", std::llround(bytes));
+    return "";
+  };
+  return CLI::Validator(to_bytes, "");
 }
 
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
@@ -67,8 +89,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--precision", flags.precision,
-                  "type of activations; what must stay float is named with --keep-float or --quantize-config")
-      ->type_name("int8|int16")
+                  "type of activations; float runs on the host (for some layers: --keep-float)")
+      ->type_name("int8|int16|float")
       ->capture_default_str();
   command.add_option("--weight-bits", o.quantize.weight_bits, "bits per weight")
       ->check(CLI::IsMember({8, 4}).description(""))
@@ -95,8 +117,11 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--optimise", flags.optimise, "what the NPU's code is optimised for")
       ->type_name("Performance|Size")
       ->capture_default_str();
-  command.add_option("--arena-cache-size", o.npu.arena_cache_size,
-                     "bytes of SRAM for staging (default: the memory mode's)");
+  command
+      .add_option("--arena-cache-size", o.npu.arena_cache_size,
+                  "bytes of SRAM for staging (default: the memory mode's)")
+      ->transform(as_bytes())
+      ->type_name("SIZE");
 
   command.option_defaults()->group("This run");
   command
@@ -104,7 +129,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
           "--max-memory", o.npu.memory_limit,
           "most bytes that the compile may take, and regor once more (16GiB is a number; default: three quarters "
           "of the machine's memory)")
-      ->transform(CLI::AsSizeValue(false).description(""))
+      ->transform(as_bytes())
       ->type_name("SIZE");
   command.add_option("--threads", flags.threads, "number of threads; 0: one per core")->capture_default_str();
 }

@@ -26,6 +26,9 @@ struct ModelFlags {
 
 inline constexpr const char* kQuantizationGroup = "Quantization";
 
+// Turns the text of a size ("262144", "256KiB", "72.5k") into its number of bytes. k, M and G are powers of 1024.
+CLI::Validator as_bytes();
+
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 // Reads the files that flags name, settings first, and turns words into options. The target is the first of `targets`.

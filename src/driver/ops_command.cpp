@@ -99,7 +99,8 @@ Result<std::string> explain(const OpsFlags& flags) {
   }
   std::erase_if(found, [](const SupportTable& table) { return table.rows.empty(); });
   if (found.empty())
-    return error("'{}' is no operator, function, limit or rule{}", flags.word, did_you_mean(flags.word, known));
+    return error("'{}' is no operator, function, limit, warning or rule{}", flags.word,
+                 did_you_mean(flags.word, known));
   if (flags.json) return json(found);
   std::string text;
   for (const SupportTable& table : found) {
@@ -136,7 +137,8 @@ Command ops_command(CLI::App& app) {
 
 Command explain_command(CLI::App& app) {
   auto flags = std::make_shared<OpsFlags>();
-  CLI::App* command = app.add_subcommand("explain", "Explain a limit (u55.c3), a rule, an operator or a function");
+  CLI::App* command =
+      app.add_subcommand("explain", "Explain a limit (u55.c3), a warning, a rule, an operator or a function");
   command->add_option("word", flags->word, "as a summary or a report shows it")->required();
   command->add_flag("--json", flags->json, "print JSON");
   return {command, print_of(explain, flags)};

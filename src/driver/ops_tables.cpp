@@ -14,6 +14,7 @@
 #include "legalize/legalize.h"
 #include "limits/limits.h"
 #include "ops/ops.h"
+#include "support/codes.h"
 
 namespace swoop {
 
@@ -174,10 +175,20 @@ SupportTable rule_table() {
   return table;
 }
 
+SupportTable code_table() {
+  SupportTable table{"Warnings and other reasons",
+                     "What stands in brackets after a warning, or after a host operator that breaks no limit.",
+                     {"code", "meaning", "advice"},
+                     {}};
+  for (const CodeInfo& info : codes())
+    table.rows.push_back({std::string(info.code), std::string(info.meaning), std::string(info.advice)});
+  return table;
+}
+
 }  // namespace
 
 std::vector<SupportTable> support_tables(const std::optional<NpuTarget>& target) {
-  return {core_table(target), function_table(), constraint_table(target), aten_table(), rule_table()};
+  return {core_table(target), function_table(), constraint_table(target), code_table(), aten_table(), rule_table()};
 }
 
 }  // namespace swoop

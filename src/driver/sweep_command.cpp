@@ -18,9 +18,11 @@ Command sweep_command(CLI::App& app) {
   for (const char* name : {"--target", "--memory-mode"}) command->remove_option(command->get_option(name));
   command->add_option("--targets", *targets, "only these NPUs (a pattern with * and ?): 'ethos-u55-*'");
   command->add_option("--max-sram", o.gates.max_sram, "bytes of SRAM that a program may take and fit (256KiB)")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(as_bytes())
+      ->type_name("SIZE");
   command->add_option("--max-flash", o.gates.max_flash, "bytes of flash that it may take")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(as_bytes())
+      ->type_name("SIZE");
   command->add_option("--max-ms", o.gates.max_ms, "milliseconds that one inference may take");
   command->add_flag("--no-verify", *fast, "do not run the finished files: quicker, without SQNR");
   command

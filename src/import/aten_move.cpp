@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "import/aten.h"
+#include "support/codes.h"
 
 namespace swoop {
 
@@ -75,7 +76,8 @@ Results movedim(Call& c) {
 // In training mode it would draw random numbers. On average it changes nothing, and in evaluation nothing at all.
 ValueId without_dropout(Call& c) {
   if (!c.none(2) && c.flag(2) && c.real(1) != 0)
-    c.warning = "dropout is in training mode and is left out; call model.eval() before export";
+    c.warning =
+        with_code("dropout is in training mode and is left out; call model.eval() before export", Code::Dropout);
   return c.tensor(0);
 }
 

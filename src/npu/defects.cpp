@@ -24,7 +24,7 @@ class SliceGuard {
     for (const tosa::Operator& op : body_.operators) {
       tosa::Operator copy = op;
       for (size_t i = 0; i < copy.inputs.size(); ++i) {
-        const tosa::Operator* slice = slice_behind(copy.inputs[i]);
+        const tosa::Operator* slice = slice_behind(copy.inputs[i], is_reduction(copy));
         if (slice && reads_wrongly(copy, i, *slice)) copy.inputs[i] = guard(copy.inputs[i], copy.location, operators);
       }
       operators.push_back(std::move(copy));
@@ -35,15 +35,22 @@ class SliceGuard {
  private:
   static constexpr size_t kNone = ~size_t{0};
 
-  // The SLICE that a tensor is a view of, for regor: RESHAPEs do not keep it from joining the two.
-  const tosa::Operator* slice_behind(tosa::TensorId id) const {
-    while (id < producer_.size() && producer_[id] != kNone) {
-      const tosa::Operator& op = body_.operators[producer_[id]];
-      if (op.op == tosa::Op::Slice) return &op;
-      if (op.op != tosa::Op::Reshape) return nullptr;
-      id = op.inputs[0];
+  static bool is_reduction(const tosa::Operator& op) { return tosa::name(op.op).starts_with("REDUCE_"); }
+
+  // The SLICE that a tensor is a view of, for regor: RESHAPEs do not keep it from joining the two. In front of a
+  // reduction nor does a RESCALE, which becomes part of it, if what is sliced is computed here.
+  const tosa::Operator* slice_behind(tosa::TensorId id, bool past_rescale) const {
+    bool rescaled = false;
+    for (const tosa::Operator* op = producer_of(id); op; op = producer_of(op->inputs[0])) {
+      if (op->op == tosa::Op::Slice) return rescaled && !producer_of(op->inputs[0]) ? nullptr : op;
+      rescaled |= op->op == tosa::Op::Rescale;
+      if (op->op != tosa::Op::Reshape && !(past_rescale && op->op == tosa::Op::Rescale)) return nullptr;
     }
     return nullptr;
+  }
+
+  const tosa::Operator* producer_of(tosa::TensorId id) const {
+    return id < producer_.size() && producer_[id] != kNone ? &body_.operators[producer_[id]] : nullptr;
   }
 
   bool reads_wrongly(const tosa::Operator& user, size_t operand, const tosa::Operator& slice) const {
@@ -57,7 +64,7 @@ class SliceGuard {
     }
     // A core without products of 16 bits has none at all: regor makes them of elementwise operations on whole matrices.
     if (user.op == tosa::Op::Matmul) return !target_.facts().matmul_of_16_bits && cuts_matrices(slice);
-    return user.op == tosa::Op::Argmax || tosa::name(user.op).starts_with("REDUCE_");  // reshaped, the slice is lost
+    return user.op == tosa::Op::Argmax || is_reduction(user);  // reshaped, the slice is lost
   }
 
   // At the top or on the left.

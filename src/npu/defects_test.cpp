@@ -29,6 +29,16 @@ tosa::Program product_of_slice(size_t axis) {
   return program;
 }
 
+// The sum of a SLICE, past a RESCALE; of an input, or of what is computed from it.
+tosa::Program sum_of_slice(bool computed) {
+  tosa::Program program;
+  tosa::Builder b(program);
+  auto x = b.input("x", DType::I16, {1, 4, 8});
+  auto part = b.slice(computed ? b.clamp(x, 0, 99) : x, {0, 0, 4}, {1, 4, 4});
+  b.output(b.reduce_sum(b.rescale(part, {.multiplier = {1 << 30}, .shift = {30}, .to = DType::I32}), 2));
+  return program;
+}
+
 size_t pads_in(tosa::Program program, std::string_view target) {
   avoid_defects(program, *parse_target(target));
   EXPECT_TRUE(tosa::validate(program));
@@ -45,6 +55,8 @@ TEST(AvoidDefects, keeps_a_slice_apart_from_who_would_misread_it_and_from_nobody
   EXPECT_EQ(pads_in(product_of_slice(2), "ethos-u55-128"), 1u);
   EXPECT_EQ(pads_in(product_of_slice(0), "ethos-u55-128"), 0u);
   EXPECT_EQ(pads_in(product_of_slice(1), "ethos-u85-256"), 0u);
+  EXPECT_EQ(pads_in(sum_of_slice(true), "ethos-u55-128"), 1u);
+  EXPECT_EQ(pads_in(sum_of_slice(false), "ethos-u55-128"), 0u);
 }
 
 TEST(AvoidDefects, takes_a_number_less_many_dims_as_four_dims) {

@@ -6,6 +6,7 @@
 #include "limits/limits.h"
 #include "ops/ops.h"
 #include "support/check.h"
+#include "support/codes.h"
 
 namespace swoop {
 
@@ -88,10 +89,10 @@ class Partitioner {
       if (is_border(graph_, node)) continue;
       Support support = supports(graph_, node, target_);
       if (const Verdict* verdict = verdict_of(node); support.ok && verdict && verdict->host)
-        support = {false, "npu", verdict->reason, ""};
+        support = {false, name_of(Code::Differs), verdict->reason, ""};
       if (support.ok && !std::all_of(node.bodies.begin(), node.bodies.end(),
                                      [&](const auto& body) { return runs_whole(*body, target_); }))
-        support = {false, "all.c5", "one of its branches does not run on the NPU as a whole",
+        support = {false, name_of(Code::Branch), "one of its branches does not run on the NPU as a whole",
                    "keep both branches to operators of `swoop ops`"};
       if (!support.ok)
         for (auto& body : node.bodies) Partitioner(*body, target_, verdicts_, result_).run();
@@ -165,7 +166,7 @@ class Partitioner {
       });
       if (!counts[id] || after_codes) continue;
       on_npu_[id] = false;
-      stay(node, {false, "region", "the host makes and reads these integers", ""});
+      stay(node, {false, name_of(Code::Counting), "the host makes and reads these integers", ""});
     }
   }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "quantize/range.h"
+#include "support/codes.h"
 
 namespace swoop {
 
@@ -171,17 +172,20 @@ Result<void> check_inputs(const Graph& graph, const Measured& measured) {
 std::vector<std::string> doubts(const Graph& graph, const Measured& measured, const QuantizeReport& report) {
   std::vector<std::string> found;
   if (std::string why = lacking(measured, report); !why.empty())
-    found.push_back(fmt::format(
-        "{} sample{} too few: {}; give more to --calibrate, as different as those that the device will meet",
-        report.samples, report.samples == 1 ? " is" : "s are", why));
+    found.push_back(with_code(
+        fmt::format(
+            "{} sample{} too few: {}; give more to --calibrate, as different as those that the device will meet",
+            report.samples, report.samples == 1 ? " is" : "s are", why),
+        Code::FewSamples));
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     ValueId id = graph.inputs()[i];
     const Statistics& s = measured.values[id];
     if (graph.input_port(i).role != Port::Role::User || !takes_codes(graph, id) || measured.hides[id]) continue;
     if (s.count > 1 && s.min == s.max)
       found.push_back(
-          fmt::format("input {} is {} in every sample: other values are outside the range that was measured",
-                      shown_name(graph, i), s.min));
+          with_code(fmt::format("input {} is {} in every sample: other values are outside the range that was measured",
+                                shown_name(graph, i), s.min),
+                    Code::ConstantInput));
   }
   return found;
 }

@@ -1,0 +1,46 @@
+#include "support/codes.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr CodeInfo kCodes[] = {
+    // in the order of Code
+    {"uncalibrated", "Ranges were measured on random data, so the program's results mean nothing.",
+     "Give real inputs with --calibrate."},
+    {"few-samples", "The samples do not show how far other inputs reach: on those, results may be clipped.",
+     "Give more samples to --calibrate, as different as those that the device will meet."},
+    {"constant-input", "An input has the same value in every sample, so that its range is that one value.",
+     "Give samples in which it changes, or make it a constant of the model."},
+    {"dropout", "The model was exported in training mode. Its dropout was left out, as eval() does.",
+     "Call model.eval() before torch.export.export."},
+    {"raised", "--min-sqnr moved layers from int8 to int16; the text says which, and what they cost.",
+     "Nothing, or name the layers in --quantize-config to keep the choice."},
+    {"repaired", "Arm's compiler wrote a program that could read data too early. swoop slowed it down at those places.",
+     "Nothing: the repaired program was checked. docs/regor-defects.md lists the causes."},
+    {"cut", "Arm's compiler wrote a wrong program for the whole region, so that it was made of two.",
+     "Report the model: this is a defect of Arm's compiler that swoop does not know yet."},
+    {"branch", "A branch of torch.cond has an operator that the NPU does not run, so the host chooses the branch.",
+     "Keep both branches to operators of `swoop ops`."},
+    {"differs",
+     "Arm's compiler wrote a program for this operator that computes something else, so the host computes it.",
+     "Report the model: this is a defect of Arm's compiler that swoop does not know yet."},
+    {"counting", "The operator computes indices or counts which the host makes and reads: moving them would cost more.",
+     "Nothing."},
+};
+static_assert(std::size(kCodes) == static_cast<size_t>(Code::Counting) + 1);
+
+}  // namespace
+
+std::span<const CodeInfo> codes() { return kCodes; }
+
+std::string_view name_of(Code code) { return kCodes[static_cast<size_t>(code)].code; }
+
+std::string with_code(std::string text, Code code) {
+  text += " [";
+  text += name_of(code);
+  text += ']';
+  return text;
+}
+
+}  // namespace swoop
