@@ -41,6 +41,8 @@ CASES = {
     "softmax": (Model(lambda s, x: functional.softmax(x, 1)), (1, 40), INT16, 75),
     "layer_norm": (nn.LayerNorm(64), (1, 8, 64), INT16, 75),
     "flat_row": (Model(lambda s, x: s.norm(torch.cat([s.flat, x], 1)), norm=nn.LayerNorm(64, eps=1e-6), flat=nn.Parameter(1e-6 * torch.ones(1, 1, 64))), (1, 8, 64), [], 30),
+    "pixel_groups": (nn.GroupNorm(2, 32), (6, 32), [], 35),
+    "grown": (Model(lambda s, x: torch.cat([functional.interpolate(x, scale_factor=2), s.up(x)], 1), up=nn.ConvTranspose2d(4, 4, 2, 2)), (1, 4, 3, 3), [], 35),
     "offset": (Model(lambda s, x: s.norm(x + 30 * s.offset), norm=nn.GroupNorm(1, 64), offset=weights(1, 64, 1, 1)), (1, 64, 32, 32), [], 30),
     "four_bits": (nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()), (1, 3, 8, 8), [*INT16, "--weight-bits", "4"], 15),
     "buffer": (Leaky(), (1, 6), ["--io", "int8"], None),

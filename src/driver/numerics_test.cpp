@@ -55,8 +55,9 @@ class Numbers {
 struct Errors {
   double most = 0;  // in steps
   double mean = 0;
-  double sqnr = 0;    // dB, against the reference after its own rounding
-  double beyond = 0;  // what is more than a step, over the result or 1 where that is smaller
+  double sqnr = 0;          // dB, against the reference after its own rounding
+  double beyond = 0;        // what is more than a step, over the result or 1 where that is smaller
+  int64_t wide_tables = 0;  // constants of 513 samples
 };
 
 // The code of element i of an input.
@@ -124,6 +125,8 @@ Errors run(const std::string& text, const std::string& target_name, double devia
     noise += error * error;
   }
   errors.sqnr = 10 * std::log10(std::max(signal, 1e-30) / std::max(noise, 1e-30));
+  for (const tosa::Tensor& tensor : program->bodies[0].tensors)
+    errors.wide_tables += tensor.is_const && tensor.shape == tosa::Shape{513};
   return errors;
 }
 
@@ -312,6 +315,19 @@ TEST(Numerics, softmax_of_any_length) {
           "%y\n",
           length);
       EXPECT_GE(run(text, target).sqnr, 62) << text;
+    }
+}
+
+// Below zero it is exp, above zero the reciprocal of the sum.
+TEST(Numerics, softmax_has_one_table) {
+  for (const char* type : {"i8[3,12] q(0.05, 9)", "i16[3,12] q(0.0003, 0)", "i16[3,12] q(0.00005, 0)",
+                           "i16[3,12] q(0.02, 0)", "i16[3,12] q(3.0, 0)"})
+    for (const std::string& target : {kU55, kU85}) {
+      Errors errors = run(
+          fmt::format("graph \"main\" (%x : {})\n%y = softmax %x axis=1 : i8[3,12] q(0.0039, -128)\nreturn %y\n", type),
+          target);
+      EXPECT_LE(errors.most, 1.01) << type << target;
+      EXPECT_EQ(errors.wide_tables, 1) << type << target;
     }
 }
 

@@ -41,6 +41,11 @@ int64_t piece_of(int64_t pixels, int64_t best) {
   return nearest;
 }
 
+// As many elements as are side by side in memory.
+int64_t brick_of(const Rewriter& rw, const Type& type) {
+  return facts_of(rw).brick / static_cast<int64_t>(byte_size(type.dtype));
+}
+
 // transpose of an input, [planes, pixels] -> [pixels, planes]  ->  a convolution that reads a piece of every plane at
 // once, the pixels of a piece as channels, and writes each of them to its place. The weights are ones and zeros, so the
 // codes stay. U85-256, planes of 64 x 64 in DRAM: 2 planes 80 -> 6 kcycles, 4 planes 80 -> 14, 8 planes 82 -> 40.
@@ -50,7 +55,7 @@ bool turn_planes_by_conv(Rewriter& rw, const Node& n) {
   if (!computes_on_codes(rw, n)) return false;
   auto [planes, pixels] = turn_of(in.shape, n.ints(Key::Perm));
   if (planes == 0 || planes > kMostPlanes || planes * pixels < kFewElements) return false;
-  int64_t piece = piece_of(pixels, facts_of(rw).brick / static_cast<int64_t>(byte_size(in.dtype)));
+  int64_t piece = piece_of(pixels, brick_of(rw, in));
   if (piece == 0 || pixels / piece > facts_of(rw).max_axis) return false;
   Kernel places(planes * piece, planes, 1, piece, quantized(DType::I8, {}, 1.0, 0));
   for (int64_t plane = 0; plane < planes; ++plane)
@@ -62,7 +67,7 @@ bool turn_planes_by_conv(Rewriter& rw, const Node& n) {
 
 // An input in rows of whole bricks, or as one row if only that fits, or in other pieces. Empty: there are none.
 Shape bricks_of(const Rewriter& rw, const Type& type) {
-  const int64_t brick = facts_of(rw).brick / static_cast<int64_t>(byte_size(type.dtype));
+  const int64_t brick = brick_of(rw, type);
   const int64_t all = element_count(type.shape), row = type.shape[2] * type.shape[3];
   if (row % brick == 0) return {1, all / row, row / brick, brick};
   if (all % brick == 0 && all / brick <= facts_of(rw).max_axis) return {1, 1, all / brick, brick};
@@ -75,20 +80,24 @@ Shape bricks_of(const Rewriter& rw, const Type& type) {
 std::optional<ValueId> fetched(Rewriter& rw, ValueId x) {
   const Type in = rw.type(x);
   if (!facts_of(rw).slow_narrow_inputs || in.rank() != 4 || !is_codes(in) || !enters(rw, x)) return std::nullopt;
+  if (in.dtype != DType::I8 && in.dtype != DType::I16) return std::nullopt;
   const int64_t bytes = element_count(in.shape) * static_cast<int64_t>(byte_size(in.dtype));
+  if (bytes < kFewElements || bytes > kMostBytes) return std::nullopt;
   const Shape bricks = bricks_of(rw, in);
-  if (bytes < kFewElements || bytes > kMostBytes || bricks.empty()) return std::nullopt;
+  if (bricks.empty()) return std::nullopt;
   const Placement each{{1, 1}, {0, 0, 0, 0}, bricks[3]};
   ValueId copy = conv_last(rw, reshape(rw, x, bricks), ones(rw, bricks[3], 1, 1, 1), kNone, each, in);
   return reshape(rw, copy, in.shape);
 }
 
 // conv of an input whose pixels are no whole bricks  ->  of a copy of it. U85-256, 96 x 96 x 3 in DRAM, 3x3 stride 2:
-// 82 -> 22 kcycles; 64 x 64 x 24: 375 -> 133. One channel costs less as it is.
+// 82 -> 22 kcycles; 64 x 64 x 24: 375 -> 133. One channel costs less as it is, and where others read the input too, a
+// view of it is a copy already.
 bool fetch_by_bricks(Rewriter& rw, const Node& n) {
   const Shape &in = rw.type(n.inputs[0]).shape, &out = rw.type(n.outputs[0]).shape;
-  const int64_t brick = facts_of(rw).brick;
-  if (!n.flag(Key::ChannelsLast) || in.size() != 4 || in[3] == 1 || in[3] % brick == 0) return false;
+  const int64_t brick = brick_of(rw, rw.type(n.inputs[0]));
+  if (!rw.used_once(n.inputs[0]) || !n.flag(Key::ChannelsLast) || in.size() != 4 || in[3] == 1 || in[3] % brick == 0)
+    return false;
   const Shape& kernel = rw.type(n.inputs[1]).shape;
   const bool once = kernel[1] * out[1] <= in[1] && kernel[2] * out[2] <= in[2];  // each pixel is read once
   std::optional<ValueId> copy = once && in[3] > brick ? std::nullopt : fetched(rw, n.inputs[0]);

@@ -261,7 +261,7 @@ tosa::TensorId Lowering::activate(Id x, const Node& n, const Type& type) {
   if (const Attr* bound = n.attrs.find(Key::ActMax))
     high = std::min(high, quantize_value(static_cast<float>(std::get<double>(*bound)), type.scale(), type.zero_point(),
                                          quant.qmin, quant.qmax));
-  if (low <= lowest && high >= highest) return x;
+  if ((low <= lowest && high >= highest) || clamped_by_table(n)) return x;
   return b.clamp(x, low, high);
 }
 

@@ -66,6 +66,7 @@ class Lowering {
   // -- table.cpp
   Result<Id> unary(const Node& n);
   Id interpolate(Id x, std::span<const int64_t> entries, std::string_view name);
+  bool clamped_by_table(const Node& n) const;
   // -- normal.cpp
   struct Normal {
     Id mantissa;  // i16
@@ -75,6 +76,7 @@ class Lowering {
   Normal normalise(Id x, bool positive, bool even, int64_t least = 1);
   Result<Id> divide(const Node& n);
   Id quotient(Id a, double a_scale, const Node& n, size_t divisor);
+  void add_reciprocals(std::vector<int64_t>& entries);
   Result<Id> normal_unary(const Node& n);
   // -- reduce.cpp
   Result<Id> sum(const Node& n);
@@ -106,7 +108,8 @@ class Lowering {
   tosa::Program& program_;
   tosa::Builder b;
   tosa::Bounds bounds_;
-  std::vector<Id> tensors_;  // by value id
+  std::vector<Id> tensors_;          // by value id
+  std::vector<int64_t> half_table_;  // of a function below zero and of reciprocals above; empty: there is none yet
   std::string at_;
 };
 

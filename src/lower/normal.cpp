@@ -34,7 +34,22 @@ std::vector<int64_t> samples(double first, int64_t at_zero, bool odd, Function f
   return entries;
 }
 
+// Of a mantissa: 1/x up to a power of two.
+std::vector<int64_t> reciprocals() {
+  return samples(16384, 32767, true, [](double t) { return kTop * 16384 / t; });
+}
+
 }  // namespace
+
+// Entries that are read below zero alone get reciprocals above it, which the next quotient by something positive reads.
+void Lowering::add_reciprocals(std::vector<int64_t>& entries) {
+  const std::vector<int64_t> others = reciprocals();
+  const size_t middle = entries.size() / 2;
+  if (entries[middle] != others[middle]) return;
+  std::copy(others.begin() + static_cast<std::ptrdiff_t>(middle), others.end(),
+            entries.begin() + static_cast<std::ptrdiff_t>(middle));
+  half_table_ = entries;
+}
 
 // x is i32. The mantissa is in [2^14, 2^15), or in [2^13, 2^15) when the number of places is even; of zero it is zero.
 // Magnitudes below `least` have the places of `least`.
@@ -70,7 +85,7 @@ tosa::TensorId Lowering::quotient(Id a, double a_scale, const Node& n, size_t di
   // all but the two smallest codes of a beyond 16 bits.
   int most = 30 - (positive ? std::clamp(static_cast<int>(std::ceil(std::log2(ratio))), 0, 30) : 0);
   Normal normal = normalise(x, positive, false, int64_t{1} << (30 - most));
-  Id share = interpolate(normal.mantissa, samples(16384, 32767, true, [](double t) { return kTop * 16384 / t; }),
+  Id share = interpolate(normal.mantissa, positive && !half_table_.empty() ? half_table_ : reciprocals(),
                          fmt::format("{}_reciprocal", n.name));
   Id product = b.mul(a, rescale(share, 1.0, 0, 0, tosa::DType::I32), drop);
   Id shifted = b.arithmetic_right_shift(product, b.sub(number(most, normal.places), normal.places), true);
