@@ -70,7 +70,8 @@ struct GroupAccuracy {
   std::string name;    // of the value that the group holds
   std::string source;  // "net.py:31"
   double sqnr_db = 0;
-  bool flat = false;  // differs from element to element in float, and nowhere in the file
+  bool flat =
+      false;  // differs from element to element in float, by more than a step of 8 bits, and nowhere in the file
   std::vector<size_t> flat_channels =
       {};  // the same within a channel, of groups with units_axis(), where sqnr_db hides it
   std::optional<std::pair<size_t, double>> worst_channel = {};  // and its dB
@@ -98,7 +99,9 @@ class OutputGroups {
       min = std::min(min, other.min);
       max = std::max(max, other.max);
     }
+    float moved() const { return max - min; }
     bool moves() const { return max > min; }
+    float size() const { return std::max(std::fabs(min), std::fabs(max)); }
   };
   // Elements of one group and, where it has units_axis(), of one channel.
   struct Channel {

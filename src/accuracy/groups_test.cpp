@@ -84,5 +84,22 @@ TEST(Groups, what_is_constant_in_float_may_be_constant) {
   EXPECT_FALSE(groups->worst_first()[0].flat);
 }
 
+TEST(Groups, what_moves_by_less_than_a_step_of_8_bits_may_be_constant) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[2])
+  %y = unary %x fn="sigmoid" : f32[2]
+  return %y
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  auto flat = [&](float first, float second, float file) {
+    Result<OutputGroups> groups = OutputGroups::of(*graph);
+    EXPECT_TRUE(groups);
+    groups->add(0, numbers({2}, {first, second}), numbers({2}, {file, file}));
+    return groups->worst_first()[0].flat;
+  };
+  EXPECT_FALSE(flat(0.9996f, 0.9999f, 1));
+  EXPECT_TRUE(flat(0.99f, 1, 1));
+  EXPECT_TRUE(flat(0.0001f, 0.0002f, 0)) << "small, but it doubles";
+}
+
 }  // namespace
 }  // namespace swoop

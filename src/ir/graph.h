@@ -209,6 +209,7 @@ class Graph {
   const std::vector<ValueId>& outputs() const { return outputs_; }
   const Port& input_port(size_t index) const { return input_ports_[index]; }
   const Port& output_port(size_t index) const { return output_ports_[index]; }
+  void set_initial(size_t index, Bytes numbers) { input_ports_[index].initial = numbers; }  // of a state input
   const Node* producer(ValueId id) const;  // null for inputs and constants
   Node* producer(ValueId id);
   const Loc* loc(LocId id) const { return id == kNone ? nullptr : &locs_[id]; }

@@ -1,5 +1,6 @@
 // How the caller hands over inputs and takes outputs: floats or codes, channels first or last.
 #include <algorithm>
+#include <cstring>
 
 #include "legalize/common.h"
 #include "legalize/legalize.h"
@@ -15,8 +16,7 @@ Type as_bytes(const Type& type) {
              : type;
 }
 
-// A float input that is only quantized, always the same way, becomes the quantized value itself. A buffer keeps its
-// type: it begins with numbers of that type, and what replaces it has it too.
+// A float input that is only quantized, always the same way, becomes the quantized value itself.
 void give_codes(Graph& graph, ValueId input, PortNumbers numbers) {
   const std::vector<Use> uses = graph.value(input).uses;
   auto quantizes_alike = [&](const Use& use) {
@@ -44,6 +44,37 @@ void take_codes(Graph& graph, size_t output, PortNumbers numbers) {
     codes = graph.add_node(Op::Quantize, {codes}, {type}, {}, loc, graph.value(codes).name + "_bytes").outputs[0];
   }
   graph.set_output(output, codes);
+}
+
+// The codes of the numbers that a buffer begins with; without any, it begins with zeros.
+Buffer initial_codes(const Port& port, const Type& type) {
+  const size_t width = byte_size(type.dtype);
+  Buffer data(static_cast<size_t>(element_count(type.shape)) * width);
+  for (size_t i = 0; i * width < data.size(); ++i) {
+    float real = 0;
+    if (!port.initial.empty()) std::memcpy(&real, port.initial.data() + i * sizeof real, sizeof real);
+    const int64_t code = quantize_value(real, type.scale(), type.zero_point(), type.quant->qmin, type.quant->qmax);
+    std::memcpy(data.data() + i * width, &code, width);  // little endian: the low bytes come first
+  }
+  return data;
+}
+
+// A buffer of floats that is quantized whenever it is read, and written from codes of that type, holds the codes.
+void keep_codes(Graph& graph, size_t input) {
+  const ValueId id = graph.inputs()[input];
+  const Port& port = graph.input_port(input);
+  size_t output = 0;
+  while (output < graph.outputs().size() && graph.output_port(output) != port) ++output;
+  if (output == graph.outputs().size() || graph.type(id).dtype != DType::F32 || graph.type(id).quantized()) return;
+  const Node* dequantize = graph.producer(graph.outputs()[output]);
+  if (!dequantize || dequantize->op != Op::Dequantize || graph.value(id).uses.empty()) return;
+  const Type codes = graph.type(dequantize->inputs[0]);
+  const Use& first = graph.value(id).uses[0];
+  if (!is_codes(codes) || first.node == kNone || graph.type(graph.node(first.node).outputs[0]) != codes) return;
+  give_codes(graph, id, PortNumbers::Codes);
+  if (graph.type(id) != codes) return;  // somebody reads the floats
+  graph.set_initial(input, graph.store(initial_codes(port, codes)));
+  take_codes(graph, output, PortNumbers::Codes);
 }
 
 Type moved(Type type, const Ints& perm) {
@@ -107,6 +138,7 @@ bool PortOptions::is_channels_last(std::string_view name, size_t rank) const {
 void choose_ports(Graph& graph, const PortOptions& options) {
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const ValueId input = graph.inputs()[i];
+    if (graph.input_port(i).role == Port::Role::State) keep_codes(graph, i);
     if (graph.input_port(i).role != Port::Role::User) continue;
     if (options.inputs != PortNumbers::Float) give_codes(graph, input, options.inputs);
     if (options.is_channels_last(graph.value(input).name, graph.type(input).shape.size())) turn_after(graph, input);

@@ -78,10 +78,68 @@ bool join_dims(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// Whether others read the value too, in whatever shape.
+bool is_shared(const Rewriter& rw, ValueId id) {
+  while (true) {
+    if (rw.value(id).uses.size() > 1) return true;
+    const Node* producer = rw.graph().producer(id);
+    if (!producer || producer->op != Op::Reshape) return false;
+    id = producer->inputs[0];
+  }
+}
+
+// a op b, [..., n, 1] and [..., 1, m] say, of which others read one too  ->  with one of them repeated beforehand. For
+// the core it is best to keep the channels.
+bool repeat_one_operand(Rewriter& rw, const Node& n) {
+  const Shape out = rw.type(n.outputs[0]).shape;
+  if (!facts_of(rw).loses_repeated_operands || !on_integers(rw.graph(), n) || n.inputs.size() != 2) return false;
+  bool shared = false;
+  for (ValueId input : n.inputs) {
+    const Shape& shape = rw.type(input).shape;
+    if (shape == out || shape.size() != out.size()) return false;
+    shared |= is_shared(rw, input);
+  }
+  if (!shared) return false;
+  const size_t which = rw.type(n.inputs[1]).shape.back() == out.back() ? 1 : 0;
+  const Shape& from = rw.type(n.inputs[which]).shape;
+  Ints multiples;
+  for (size_t i = 0; i < out.size(); ++i) multiples.push_back(out[i] / from[i]);
+  rw.set_input(n, which, rw.make(Op::Repeat, {n.inputs[which]}, {{Key::Multiples, multiples}}));
+  return true;
+}
+
+// concat of products that were given leading dims of 1  ->  of the products as they are. On U55 and U65 regor writes a
+// reshaped product to other places of the result.
+bool concat_products(Rewriter& rw, const Node& n) {
+  constexpr size_t kDims = 3;  // of a product
+  const Type out = rw.type(n.outputs[0]);
+  const size_t ones = out.shape.size() > kDims ? out.shape.size() - kDims : 0;
+  if (ones == 0 || !on_integers(rw.graph(), n) || n.integer(Key::Axis) < static_cast<int64_t>(ones)) return false;
+  auto without_ones = [&](const Shape& shape) {
+    return Shape(shape.begin() + static_cast<std::ptrdiff_t>(ones), shape.end());
+  };
+  if (element_count(without_ones(out.shape)) != element_count(out.shape)) return false;
+  auto is_product = [&](ValueId input) {
+    const Node* view = rw.graph().producer(input);
+    return view && view->op == Op::Reshape && rw.producer(*view, 0, Op::MatMul) &&
+           rw.type(view->inputs[0]).shape == without_ones(rw.type(input).shape);
+  };
+  if (std::none_of(n.inputs.begin(), n.inputs.end(), is_product)) return false;
+  std::vector<ValueId> parts;
+  for (ValueId input : n.inputs) parts.push_back(reshape(rw, input, without_ones(rw.type(input).shape)));
+  const int64_t axis = n.integer(Key::Axis) - static_cast<int64_t>(ones);
+  ValueId joined = rw.make(Op::Concat, parts, {{Key::Axis, axis}}, with_shape(out, without_ones(out.shape)));
+  rw.replace(n, reshape(rw, joined, out.shape));
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> dims_rules() {
   static const Rule kRules[] = {
+      {"concat-products", {Op::Concat}, concat_products},
+      {"repeat-one-operand", ops_where([](const OpInfo& op) { return op.traits.elementwise && op.max_inputs == 2; }),
+       repeat_one_operand},
       {"join-dims", ops_where([](const OpInfo& op) { return op.traits.elementwise || op.traits.reduction; }),
        join_dims}};
   return kRules;

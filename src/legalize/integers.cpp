@@ -1,4 +1,7 @@
 // Plain integers, which are no codes: in forms that every core takes.
+#include <algorithm>
+#include <optional>
+
 #include "legalize/compose.h"
 
 namespace swoop {
@@ -45,6 +48,64 @@ bool bitwise_by_bits(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// The one number that all elements of a constant have.
+std::optional<int64_t> uniform_code(const Rewriter& rw, ValueId id) {
+  if (!rw.value(id).constant) return std::nullopt;
+  const std::vector<int64_t> numbers = codes_of(rw.value(id));
+  bool uniform =
+      !numbers.empty() && std::all_of(numbers.begin(), numbers.end(), [&](int64_t x) { return x == numbers[0]; });
+  return uniform ? std::optional(numbers[0]) : std::nullopt;
+}
+
+// x >> by: bit k goes to place k - by, the sign to all places above.
+ValueId shifted_right(Rewriter& rw, ValueId x, int64_t by, int64_t top) {
+  if (by < 0 || by > top) by = top;
+  ValueId result = shifted_left(rw, bit_of(rw, x, top), top - by);
+  for (int64_t k = by; k < top; ++k) result = rw.make(Op::Sub, {result, shifted_left(rw, bit_of(rw, x, k), k - by)});
+  return result;
+}
+
+// The same by a number per element. A negative one, which leaves the sign alone, counts as 31.
+ValueId shifted_right(Rewriter& rw, ValueId x, ValueId by, int64_t top) {
+  by = rw.make(Op::Clamp, {by}, {{Key::Min, -1.0}, {Key::Max, 31.0}});
+  const ValueId negative = rw.make(Op::Clamp, {by}, {{Key::Min, -1.0}, {Key::Max, 0.0}});
+  by = rw.make(Op::Sub, {by, shifted_left(rw, negative, 5)});
+  auto distance = [&](int64_t k) { return rw.make(Op::Sub, {plain_number(rw, rw.type(by).rank(), k), by}); };
+  auto moved = [&](ValueId bit, ValueId places) {
+    places = rw.make(Op::Clamp, {places}, {{Key::Min, 0.0}, {Key::Max, static_cast<double>(top)}});
+    return rw.make(Op::Bitwise, {bit, places}, {{Key::Fn, std::string("shl")}});
+  };
+  ValueId result = moved(bit_of(rw, x, top), distance(top));
+  for (int64_t k = 0; k < top; ++k) {
+    const ValueId bit = bit_of(rw, x, k), places = distance(k);
+    // -1 where the bit falls out: less the larger one, 0 is left of it
+    const ValueId out = rw.make(Op::Clamp, {places}, {{Key::Min, -1.0}, {Key::Max, 0.0}});
+    const ValueId kept = rw.make(Op::Sub, {bit, rw.make(Op::Maximum, {bit, out})});
+    result = rw.make(Op::Sub, {result, moved(kept, places)});
+  }
+  return result;
+}
+
+// shr, and shl of less than 32 bits  ->  bit by bit, where the core shifts 32 bits to the left alone
+bool shift_by_bits(Rewriter& rw, const Node& n) {
+  const Type out = rw.type(n.outputs[0]);
+  const std::string fn = n.text(Key::Fn);
+  if (facts_of(rw).has_bitwise || !is_plain_integer(out)) return false;
+  if (fn != "shr" && (fn != "shl" || out.dtype == DType::I32)) return false;
+  const auto bits = static_cast<int64_t>(8 * byte_size(out.dtype));
+  const std::optional<int64_t> known = uniform_code(rw, n.inputs[1]);
+  const ValueId x = as_i32(rw, n.inputs[0]), by = as_i32(rw, n.inputs[1]);
+  ValueId result = kNone;
+  if (fn == "shr") {
+    result = known ? shifted_right(rw, x, *known, bits - 1) : shifted_right(rw, x, by, bits - 1);
+  } else {  // up to the top, where what does not fit is lost, and down again
+    const ValueId high = rw.make(Op::Bitwise, {x, by}, {{Key::Fn, fn}});
+    result = shifted_right(rw, shifted_left(rw, high, 32 - bits), 32 - bits, int64_t{31});
+  }
+  replace_narrowed(rw, n, result);
+  return true;
+}
+
 // bitwise_not(x)  ->  -1 - x
 bool bitwise_not_by_difference(Rewriter& rw, const Node& n) {
   const Type out = rw.type(n.outputs[0]);
@@ -71,6 +132,7 @@ bool cast_back(Rewriter& rw, const Node& n) {
 std::span<const Rule> integer_rules() {
   static const Rule kRules[] = {
       {"bitwise-by-bits", {Op::Bitwise}, bitwise_by_bits},
+      {"shift-by-bits", {Op::Bitwise}, shift_by_bits},
       {"bitwise-not-by-difference", {Op::BitwiseNot}, bitwise_not_by_difference},
       {"cast-back", {Op::Cast}, cast_back},
   };

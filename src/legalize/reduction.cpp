@@ -140,6 +140,28 @@ bool split_reduced_dim(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// sum or mean of rows that are longer than an axis of the core  ->  of pieces of them, side by side. Cores without
+// transposes of their own turn the rows to add them up.
+bool cut_summed_rows(Rewriter& rw, const Node& n) {
+  const NpuFacts& facts = facts_of(rw);
+  if (facts.fuses_transposes || !n.flag(Key::Keepdim) || !on_integers(rw.graph(), n)) return false;
+  const Type out = rw.type(n.outputs[0]);
+  std::optional<Block> block = block_of(rw.type(n.inputs[0]).shape, n.ints(Key::Axes));
+  if (!block || block->after <= facts.max_axis) return false;
+  const int64_t pieces = (block->after + facts.max_axis - 1) / facts.max_axis;
+  const int64_t piece = (block->after + pieces - 1) / pieces;
+  Attrs attrs = n.attrs;
+  attrs.set(Key::Axes, Ints{1});
+  ValueId x = reshape(rw, n.inputs[0], {block->before, block->length, block->after});
+  std::vector<ValueId> parts;
+  for (int64_t at = 0; at < block->after; at += piece) {
+    ValueId part = slice(rw, x, 2, at, std::min(at + piece, block->after));
+    parts.push_back(rw.make(n.op, {part}, attrs, with_shape(out, {block->before, 1, rw.type(part).shape[2]})));
+  }
+  rw.replace(n, reshape(rw, concat(rw, std::move(parts), 2), out.shape));
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> reduction_rules() {
@@ -147,6 +169,7 @@ std::span<const Rule> reduction_rules() {
       {"sum-by-conv", {Op::Sum, Op::Mean}, sum_by_conv},
       {"merge-reduced-dims", {Op::Sum, Op::Mean}, merge_reduced_dims},  // after sum-by-conv, which looks for a plane
       {"split-reduced-dim", {Op::Sum, Op::Mean}, split_reduced_dim},
+      {"cut-summed-rows", {Op::Sum, Op::Mean}, cut_summed_rows},
   };
   return kRules;
 }

@@ -214,6 +214,43 @@ bool swap_by_slices(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// Which axis to cut, and into how many pieces, so that no axis is too long for a core that turns them one by one: of
+// more than three it joins some on the way.
+struct Cut {
+  size_t axis = 0;
+  int64_t pieces = 1;
+};
+Cut cut_of(const Shape& shape, int64_t most) {
+  const auto longest = static_cast<size_t>(std::max_element(shape.begin(), shape.end()) - shape.begin());
+  if (shape[longest] > most) return {longest, (shape[longest] + most - 1) / most};
+  if (shape.size() < 4) return {};
+  Shape sorted = shape;
+  std::sort(sorted.begin(), sorted.end());
+  if (element_count(shape) / sorted[0] / sorted[1] <= most) return {};
+  return {static_cast<size_t>(std::min_element(shape.begin(), shape.end()) - shape.begin()), sorted[0]};
+}
+
+// transpose with an axis of more than 65536, as it is or joined  ->  transposes of slices, side by side. regor throws
+// at it on the cores that have no transposes of their own.
+bool cut_long_transpose(Rewriter& rw, const Node& n) {
+  constexpr int64_t kMostPieces = 64;  // each is a copy of its own
+  const NpuFacts& facts = facts_of(rw);
+  if (facts.fuses_transposes || !only_moves(rw, n)) return false;
+  auto [shape, perm] = fewest_dims(rw.type(n.inputs[0]).shape, n.ints(Key::Perm));
+  if (perm.size() < 2) return false;
+  const auto [axis, pieces] = cut_of(shape, facts.max_axis);
+  if (pieces == 1 || pieces > kMostPieces) return false;
+  const auto from = static_cast<int64_t>(axis);
+  const int64_t to = std::find(perm.begin(), perm.end(), from) - perm.begin();
+  const int64_t length = shape[axis], piece = (length + pieces - 1) / pieces;
+  ValueId x = reshape(rw, n.inputs[0], shape);
+  std::vector<ValueId> parts;
+  for (int64_t at = 0; at < length; at += piece)
+    parts.push_back(transpose(rw, slice(rw, x, from, at, std::min(at + piece, length)), perm));
+  rw.replace(n, reshape(rw, concat(rw, std::move(parts), to), rw.type(n.outputs[0]).shape));
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> turn_rules() {
@@ -225,6 +262,7 @@ std::span<const Rule> turn_rules() {
       {"cut-channels", {Op::Transpose}, cut_channels},
       {"peel-transpose", {Op::Transpose}, peel_transpose},
       {"swap-by-slices", {Op::Transpose}, swap_by_slices},
+      {"cut-long-transpose", {Op::Transpose}, cut_long_transpose},
   };
   return kRules;
 }

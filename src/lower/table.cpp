@@ -22,18 +22,25 @@ class CodeFunction {
   bool known() const { return function_ != nullptr; }
 
   // The results for `count` codes from `first`, `step` apart. The last sample of a 16-bit table is one past the
-  // codes. Where the function is not defined (the logarithm of a negative number), the table goes on as it begins to
-  // the right.
+  // codes. Where the function is not defined (the logarithm of a negative number, the arcsine of a code just above 1),
+  // the table goes on as it begins to the right, or as it ends to the left.
   std::vector<int64_t> table(int64_t first, int64_t step, size_t count) const {
     std::vector<int64_t> entries(count);
-    bool defined = false;
-    for (size_t i = count; i-- > 0;) {
+    std::vector<bool> defined(count);
+    for (size_t i = 0; i < count; ++i) {
       int64_t code =
           std::clamp(first + step * static_cast<int64_t>(i), from_.quant->qmin, from_.quant->qmax + (step > 1));
       float y = of(code);
-      entries[i] = std::isnan(y) && defined ? entries[i + 1] : code_of(y);
-      defined |= !std::isnan(y);
+      entries[i] = code_of(y);
+      defined[i] = !std::isnan(y);
     }
+    auto go_on = [&](size_t to, size_t from) {
+      if (defined[to] || !defined[from]) return;
+      entries[to] = entries[from];
+      defined[to] = true;
+    };
+    for (size_t i = count - 1; i-- > 0;) go_on(i, i + 1);
+    for (size_t i = 1; i < count; ++i) go_on(i, i - 1);
     return entries;
   }
 

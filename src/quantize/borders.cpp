@@ -128,18 +128,19 @@ bool find_way(const Graph& graph, ValueId at, ValueId state, Way& way) {
   return true;
 }
 
-// A state that adds up (a running mean, a filter with feedback) has 16 bits: what comes to it in one run may be less
-// than half a step of 8, and would be lost in every run.
-void widen_sums(Placement& p) {
+// A state, or what a loop carries from step to step, that adds up (a running mean, a filter with feedback) has 16 bits:
+// what comes to it in one run may be less than half a step of 8, and would be lost in every run.
+void widen_sums(Placement& p, size_t carried) {
   Graph& graph = p.graph;
   for (size_t i = 0; i < graph.inputs().size(); ++i)
     for (size_t o = 0; o < graph.outputs().size(); ++o) {
       const Port &from = graph.input_port(i), &to = graph.output_port(o);
-      if (from.role != Port::Role::State || to.role != Port::Role::State || from.name != to.name) continue;
+      const bool state = from.role == Port::Role::State && from == to;
+      if (!state && (i != o || i >= carried)) continue;
       Way way;
-      const ValueId state = graph.inputs()[i];
-      if (!find_way(graph, graph.outputs()[o], state, way) || !way.adds) continue;
-      way.values.push_back(quantized_copy(p, state));
+      const ValueId before = graph.inputs()[i];
+      if (!is_plain_float(graph, before) || !find_way(graph, graph.outputs()[o], before, way) || !way.adds) continue;
+      way.values.push_back(quantized_copy(p, before));
       p.borders.wide.resize(std::max<size_t>(p.borders.wide.size(), graph.value_slots()));
       for (ValueId value : way.values) p.borders.wide[value] = true;
     }
@@ -160,13 +161,14 @@ ValueId Borders::measured_origin(const Graph& graph, ValueId id) const {
   }
 }
 
-Borders place_borders(Graph& graph, const QuantizeOptions& options, const Measured& measured, bool outputs_as_codes) {
+Borders place_borders(Graph& graph, const QuantizeOptions& options, const Measured& measured, bool outputs_as_codes,
+                      size_t carried) {
   Placement p{graph, options, {}, {}, {}};
   PartForms parts = forms_of_parts(graph, measured);
   if (outputs_as_codes) parts.in_float.assign(graph.node_slots(), false);
   divide(p, parts.in_float);
   p.borders.wide = std::move(parts.wide);
-  widen_sums(p);
+  widen_sums(p, carried);
   for (NodeId id : graph.order()) convert_operands(p, graph.node(id));
   for (size_t i = 0; i < graph.outputs().size() && !outputs_as_codes; ++i) {
     ValueId output = graph.outputs()[i];

@@ -53,6 +53,8 @@ void choose_types_of_bodies(Graph& graph, const Borders& borders, const TypeRequ
         }
         for (ValueId output : node.outputs) inside.output_types.push_back(graph.type(output));
       }
+      const bool loops = node.op == Op::While || node.op == Op::Scan;
+      if (loops && b + 1 == node.bodies.size()) inside.carried = static_cast<size_t>(node.integer(Key::Carried));
       ChosenTypes more = choose_types(body, inside);
       std::move(more.values.begin(), more.values.end(), std::back_inserter(chosen.values));
       chosen.bias_corrected += more.bias_corrected;
@@ -79,7 +81,8 @@ void convert_outputs(Graph& graph, const std::vector<Type>& types) {
 }  // namespace
 
 ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
-  Borders borders = place_borders(graph, request.options, request.measured, !request.output_types.empty());
+  Borders borders =
+      place_borders(graph, request.options, request.measured, !request.output_types.empty(), request.carried);
   std::vector<TypeClass> classes = choose_classes(graph, borders, request);
   set_types(graph, classes);
   ChosenTypes chosen{report_values(graph, borders, classes, request), 0};
