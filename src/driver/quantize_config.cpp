@@ -80,6 +80,12 @@ Result<void> read_percentile(const Entry& entry, QuantizeOptions& options) {
   return {};
 }
 
+Result<void> read_precision(const Entry& entry, QuantizeOptions& options) {
+  TRY_ASSIGN(const std::string text, as<std::string>(entry, "a string"));
+  if (Result<void> set = set_precision(options, text); !set) return fault(entry, set.error().message);
+  return {};
+}
+
 Result<void> read_weight_bits(const Entry& entry, QuantizeOptions& options) {
   TRY_ASSIGN(int64_t bits, as<int64_t>(entry, "8 or 4"));
   if (bits != 8 && bits != 4) return fault(entry, "weight_bits takes 8 or 4");
@@ -135,7 +141,7 @@ Result<void> read_scopes(const Entry& entry, QuantizeOptions& options) {
 }
 
 const Setting<QuantizeOptions> kSettings[] = {
-    {"precision", [](const Entry& entry, QuantizeOptions& o) { return read(entry, o.precision); }},
+    {"precision", read_precision},
     {"method", [](const Entry& entry, QuantizeOptions& o) { return read(entry, o.method); }},
     {"percentile", read_percentile},
     {"weight_bits", read_weight_bits},

@@ -167,6 +167,13 @@ Result<Precision> parse_precision(std::string_view text) {
   return error("precision \"{}\" is not known; it is int8, int16 or float", text);
 }
 
+Result<void> set_precision(QuantizeOptions& options, std::string_view text) {
+  const bool automatic = text == kAutoPrecision;
+  TRY_ASSIGN(options.precision, automatic ? Precision::Int8 : parse_precision(text));
+  options.int16_budget = automatic ? kNearlyFree : 0;
+  return {};
+}
+
 Result<Method> parse_method(std::string_view text) {
   for (Method method : {Method::MinMax, Method::Percentile, Method::Histogram, Method::Mse})
     if (name_of(method) == text) return method;

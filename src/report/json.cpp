@@ -223,6 +223,13 @@ Json accuracy_json(const AccuracySummary& accuracy) {
   return json;
 }
 
+Json widened_json(const WidenedSummary& widened) {
+  Json values = Json::array();
+  for (const WidenedSummary::Value& value : widened.values)
+    values.push_back({{"name", value.name}, {"op", value.op}, {"source", value.source}});
+  return {{"values", values}, {"cycles_before", widened.cycles_before}, {"cycles", widened.cycles}};
+}
+
 }  // namespace
 
 std::string to_json(const std::vector<SweepPoint>& points) { return to_line(Json{{"rows", sweep_json(points)}}); }
@@ -273,6 +280,10 @@ std::string to_json(const Summary& s) {
   else
     set_unknown(json, "comparison", "--compare was not given");
   if (!s.sweep.empty()) json["sweep"] = sweep_json(s.sweep);
+  if (s.widened)
+    json["int16"] = widened_json(*s.widened);
+  else
+    set_unknown(json, "int16", "nothing has int16 just because that is nearly free");
   if (s.tosa_bytes) json["tosa_bytes"] = *s.tosa_bytes;
   if (s.board)
     json["board"] = board_json(*s.board);

@@ -138,6 +138,16 @@ struct BuildComparison {
   std::vector<Line> lines;
 };
 
+// Values that have int16 because that is nearly free.
+struct WidenedSummary {
+  struct Value {
+    std::string name, op, source;
+  };
+  std::vector<Value> values;
+  int64_t cycles_before = 0;
+  int64_t cycles = 0;
+};
+
 // Over all regions. They run one after the other in the same SRAM and DRAM, so of those the largest counts.
 struct Totals {
   size_t tosa_ops = 0;
@@ -181,6 +191,7 @@ struct Summary {
   std::vector<SweepPoint> sweep;               // of `swoop sweep`; empty: this is the only build
   std::optional<BoardFit> board;               // of --board
   std::optional<int64_t> max_sram, max_flash;  // that it was held to, in bytes
+  std::optional<WidenedSummary> widened;       // absent: there are none
   std::vector<PortSummary> inputs;
   std::vector<PortSummary> outputs;
   int64_t pte_bytes = 0;

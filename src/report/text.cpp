@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "report/report.h"
 
@@ -84,6 +85,18 @@ std::string noise_text(const AccuracySummary& accuracy) {
                      accuracy.test ? "test" : "calibration", accuracy.given == 1 ? "" : "s");
 }
 
+// "nearly free for x, conv2d_3 and 3 more values; 104,383 -> 104,410 cycles"
+std::string widened_text(const WidenedSummary& widened) {
+  constexpr size_t kMost = 4;
+  std::vector<std::string_view> names;
+  for (const WidenedSummary::Value& value : std::span(widened.values).first(std::min(kMost, widened.values.size())))
+    names.push_back(value.name);
+  const size_t more = widened.values.size() - names.size();
+  return fmt::format("nearly free for {}{}; {} -> {} cycles", fmt::join(names, ", "),
+                     more ? fmt::format(" and {} more values", more) : "", thousands(widened.cycles_before),
+                     thousands(widened.cycles));
+}
+
 // "top-1 94.2 % (float 94.4 %), top-5 99.9 % (float 99.9 %) of 1000 labels"
 std::string labels_text(const LabelAccuracy& labels) {
   auto share = [](std::string_view name, double file, const std::optional<double>& model) {
@@ -120,6 +133,7 @@ std::string to_text(const Summary& s) {
                               hosts.empty() ? "none" : fmt::format("{}", fmt::join(hosts, ", "))));
   line("estimate", fmt::format("{} cycles, {:.3f} ms, {} MACs", thousands(totals.total_cycles), totals.inference_ms,
                                thousands(totals.macs)));
+  if (s.widened) line("int16", widened_text(*s.widened));
   if (!s.regions.empty()) line("hottest", hottest(s, totals.total_cycles));
   line("memory", fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}",
                              bytes(totals.sram_bytes), bytes(totals.dram_bytes), bytes(totals.flash_bytes),

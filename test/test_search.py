@@ -1,0 +1,52 @@
+"""What swoop chooses by price: int16 that is nearly free, --search, and advice about the model."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SWOOP = pathlib.Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "swoop"
+MODEL = ROOT / "test" / "models" / "resnet8.pt2"
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    path = tmp_path_factory.mktemp("samples") / "s.npz"
+    np.savez(path, x=np.load(MODEL.with_suffix(".npz"))["calibrate"][:4])
+    return path
+
+
+def swoop(*words):
+    done = subprocess.run([SWOOP, *map(str, words)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def build(folder, samples, *flags):
+    return json.loads(swoop("compile", MODEL, "-c", samples, "-o", folder / "m.pte", "--json", *flags))
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_int16_that_is_nearly_free_is_the_default(tmp_path, samples, target):
+    usual = build(tmp_path, samples, "-t", target)
+    file = (tmp_path / "m.pte").read_bytes()
+    int8 = build(tmp_path, samples, "-t", target, "--precision", "int8")
+    assert int8["int16"] is None and usual["int16"]["values"]
+    assert usual["int16"]["cycles_before"] == int8["totals"]["total_cycles"]
+    assert usual["int16"]["cycles"] == usual["totals"]["total_cycles"]
+    for figure in ("total_cycles", "sram_bytes", "flash_bytes", "dram_bytes"):
+        assert usual["totals"][figure] <= 1.01 * int8["totals"][figure], figure
+    assert usual["accuracy"]["sqnr_db"][0] > int8["accuracy"]["sqnr_db"][0] + 0.5
+    build(tmp_path, samples, "-t", target, "--threads", "1")
+    assert (tmp_path / "m.pte").read_bytes() == file
+
+
+def test_nothing_is_widened_that_the_caller_or_a_file_has_chosen(tmp_path, samples):
+    ports = build(tmp_path, samples, "--io", "int8")
+    assert [port["dtype"] for port in ports["inputs"] + ports["outputs"]] == ["int8", "int8"]
+    (tmp_path / "c.toml").write_text('precision = "int8"\n')
+    assert build(tmp_path, samples, "--quantize-config", tmp_path / "c.toml")["int16"] is None
