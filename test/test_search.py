@@ -50,3 +50,26 @@ def test_nothing_is_widened_that_the_caller_or_a_file_has_chosen(tmp_path, sampl
     assert [port["dtype"] for port in ports["inputs"] + ports["outputs"]] == ["int8", "int8"]
     (tmp_path / "c.toml").write_text('precision = "int8"\n')
     assert build(tmp_path, samples, "--quantize-config", tmp_path / "c.toml")["int16"] is None
+
+
+def test_a_search_writes_a_build_of_its_front_that_keeps_the_limits(tmp_path, samples):
+    said = build(tmp_path, samples, "--search", "3s")
+    points = said["search"]
+    assert points[0]["how"] == "as given" and len(points) > 1
+    (written,) = [point for point in points if point.get("written")]
+    assert written["total_cycles"] == said["totals"]["total_cycles"] <= points[0]["total_cycles"]
+    assert written["sqnr_db"] == said["accuracy"]["sqnr_db"][0] >= points[0]["sqnr_db"]
+    built = [point for point in points if point["built"]]
+    costs = [(p["total_cycles"], p["sram_bytes"], p["pte_bytes"], -p["sqnr_db"]) for p in built]
+    for point, cost in zip(built, costs):
+        beaten = any(other != cost and all(a <= b for a, b in zip(other, cost)) for other in costs)
+        assert not (point["front"] and beaten), point
+    limit = points[0]["total_cycles"] * 2
+    limited = build(tmp_path, samples, "--search", "2s", "--max-cycles", limit)
+    assert limited["totals"]["total_cycles"] <= limit
+    assert limited["accuracy"]["sqnr_db"][0] >= points[0]["sqnr_db"]
+
+
+def test_a_time_that_is_none_is_refused(tmp_path, samples):
+    done = subprocess.run([SWOOP, "compile", MODEL, "-c", samples, "-o", tmp_path / "m.pte", "--search", "soon"], capture_output=True, text=True)
+    assert done.returncode == 1 and "--search soon" in done.stderr

@@ -472,7 +472,7 @@ class Compile {
   std::vector<std::string> import_warnings_;
   Pipeline pipeline_;
   std::optional<tosa::Program> given_;  // of a .tosa file: the only region
-  Progress progress_{kStages};
+  Progress progress_{kStages, options_.says_progress};
   std::vector<CompiledRegion> regions_;
   Buffer pte_;
   ProgramInfo info_;               // of pte_

@@ -125,13 +125,14 @@ Result<void> check_names(const Graph& model, const FollowingNodes& following, co
 }
 
 Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& options) {
-  Choice choice{options.precision, options.method};
+  Choice choice{options.precision, options.method, options.weight_bits};
   for (Scope::Kind kind : {Scope::Kind::Module, Scope::Kind::Op, Scope::Kind::Node}) {
     for (const Scope& scope : options.scopes) {
       if (scope.kind != kind || !fits(scope, graph, node)) continue;
       choice.precision = scope.precision.value_or(choice.precision);
       choice.by_scope |= scope.precision.has_value();
       choice.method = scope.method.value_or(choice.method);
+      choice.weight_bits = scope.weight_bits.value_or(choice.weight_bits);
     }
   }
   for (const std::string& pattern : options.keep_float)

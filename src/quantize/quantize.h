@@ -40,6 +40,7 @@ struct Scope {
                         // unary's function, of the node's name
   std::optional<Precision> precision = {};
   std::optional<Method> method = {};
+  std::optional<int> weight_bits = {};
 };
 
 // What a quantized graph costs, in any unit (NPU cycles, say).

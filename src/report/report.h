@@ -175,6 +175,18 @@ struct SweepPoint {
   bool fits() const { return built && why.empty(); }
 };
 
+// One build of `swoop compile --search`.
+struct SearchPoint {
+  std::string what;  // how it differs from the build that was asked for; "as given"
+  std::string why;   // there is no such build, or which limits it breaks; empty: it keeps them
+  bool built = false;
+  Totals totals;
+  int64_t pte_bytes = 0;
+  std::optional<double> sqnr_db;  // of the worst output; absent: not measured
+  bool front = false;             // no other one is better in cycles, bytes or SQNR without being worse in another
+  bool written = false;           // the one that was chosen
+};
+
 struct Summary {
   std::string model;
   std::string output;
@@ -189,6 +201,7 @@ struct Summary {
   std::vector<NodeSummary> nodes;              // of the program around the regions
   std::optional<BuildComparison> comparison;   // of --compare
   std::vector<SweepPoint> sweep;               // of `swoop sweep`; empty: this is the only build
+  std::vector<SearchPoint> search;             // of --search; empty: this is the only build
   std::optional<BoardFit> board;               // of --board
   std::optional<int64_t> max_sram, max_flash;  // that it was held to, in bytes
   std::optional<WidenedSummary> widened;       // absent: there are none

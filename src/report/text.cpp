@@ -106,6 +106,24 @@ std::string labels_text(const LabelAccuracy& labels) {
                      share("top-5", labels.top5, labels.float_top5), labels.labels);
 }
 
+// The front, in the order of cycles.
+std::string search_text(const std::vector<SearchPoint>& points) {
+  std::vector<const SearchPoint*> front;
+  for (const SearchPoint& point : points)
+    if (point.front) front.push_back(&point);
+  std::stable_sort(front.begin(), front.end(),
+                   [](const auto* a, const auto* b) { return a->totals.total_cycles < b->totals.total_cycles; });
+  std::string text = fmt::format(
+      "search: the builds (of {}) that no other one beats in cycles, SRAM, file size and SQNR alike:\n", points.size());
+  text += fmt::format("  {:>12} {:>12} {:>12} {:>8}  {}\n", "cycles", "SRAM", "file", "SQNR dB", "how");
+  for (const SearchPoint* point : front)
+    text += fmt::format("{} {:>12} {:>12} {:>12} {:>8}  {}{}\n", point->written ? '>' : ' ',
+                        thousands(point->totals.total_cycles), bytes(point->totals.sram_bytes), bytes(point->pte_bytes),
+                        point->sqnr_db ? fmt::format("{:.1f}", *point->sqnr_db) : "-", point->what,
+                        point->why.empty() ? "" : fmt::format(" ({})", printable(point->why)));
+  return text;
+}
+
 std::string checked_text(const Summary& s) {
   if (!s.accuracy->bit_exact) return "not run";
   if (s.regions.empty()) return "nothing runs on the NPU";
@@ -150,6 +168,7 @@ std::string to_text(const Summary& s) {
   for (const auto& [stage, value] : s.milliseconds)
     if (stage != "total" && value >= 0.05) stages.push_back(fmt::format("{} {:.1f}", stage, value));
   line("time", fmt::format("{:.0f} ms ({})", total_ms, fmt::join(stages, ", ")));
+  if (!s.search.empty()) text += search_text(s.search);
   for (const std::string& warning : s.warnings) text += fmt::format("warning: {}\n", warning);
   for (const HostNodeSummary& node : s.host_nodes) {
     text += fmt::format("{}note: {} ({}) stays on the host: {} [{}]\n", node.source.empty() ? "" : node.source + ": ",
