@@ -73,3 +73,11 @@ def test_a_search_writes_a_build_of_its_front_that_keeps_the_limits(tmp_path, sa
 def test_a_time_that_is_none_is_refused(tmp_path, samples):
     done = subprocess.run([SWOOP, "compile", MODEL, "-c", samples, "-o", tmp_path / "m.pte", "--search", "soon"], capture_output=True, text=True)
     assert done.returncode == 1 and "--search soon" in done.stderr
+
+
+def test_advice_is_measured(samples):
+    said = json.loads(swoop("advise", MODEL, "-c", samples, "--json"))
+    assert said["tried"] == said["possible"] and said["advice"]
+    for advice in said["advice"]:
+        assert advice["cycles"] < said["cycles"] and advice["percent"] == pytest.approx(100 * (advice["cycles"] / said["cycles"] - 1))
+    assert "cycles as it is" in swoop("advise", MODEL)
