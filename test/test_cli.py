@@ -13,7 +13,7 @@ SWOOP = pathlib.Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) 
 MODELS = ROOT / "test" / "models"
 MODEL = MODELS / "resnet8_int8.pt2"
 FLOAT_MODEL = MODELS / "resnet8.pt2"
-COMMANDS = ["compile", "run", "inspect", "accuracy", "diff", "ops", "explain", "boards", "doctor", "init", "options", "completion", "sweep"]
+COMMANDS = ["compile", "run", "inspect", "accuracy", "diff", "ops", "explain", "boards", "doctor", "init", "options", "completion", "sweep", "advise"]
 
 
 def swoop(*arguments):

@@ -40,6 +40,7 @@ def test_the_schema_describes_real_output(tmp_path):
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     np.savez(tmp_path / "s.npz", x=np.load(MODELS / "resnet8.npz")["calibrate"][:2])
     for flags in [[MODELS / "resnet8.pt2", "-c", tmp_path / "s.npz", "--report", tmp_path / "r.html", "--board", "alif-e8"],
+                  [MODELS / "resnet8.pt2", "-c", tmp_path / "s.npz", "--search", "1s"],
                   [MODELS / "resnet8_int8.pt2", "--no-verify", "--max-sram", "1MiB"]]:
         said = output(tmp_path, *flags)
         jsonschema.validate(said, closed(SCHEMA))

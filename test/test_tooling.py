@@ -84,7 +84,7 @@ def test_bash_completes():
         ask = f'{script}\nCOMP_WORDS=({" ".join(words)} "")\nCOMP_CWORD={len(words)}\n_swoop\necho "${{COMPREPLY[@]}}"'
         return subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True).stdout.split()
     assert {"compile", "run", "boards"} <= set(complete("swoop"))
-    assert complete("swoop", "compile", "x.pt2", "--precision") == ["int8", "int16", "float"]
+    assert complete("swoop", "compile", "x.pt2", "--precision") == ["auto", "int8", "int16", "float"]
     assert "ethos-u85-2048" in complete("swoop", "compile", "--target")
     assert "corstone-300" in complete("swoop", "compile", "--board")
 

@@ -21,6 +21,7 @@ Command run_command(CLI::App& app);
 Command diff_command(CLI::App& app);
 Command ops_command(CLI::App& app);
 Command sweep_command(CLI::App& app);
+Command advise_command(CLI::App& app);
 Command explain_command(CLI::App& app);
 Command boards_command(CLI::App& app);
 Command doctor_command(CLI::App& app);

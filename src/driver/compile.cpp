@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <list>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 #include "accuracy/accuracy.h"
 #include "driver/boards.h"
 #include "driver/bundle.h"
+#include "driver/cost.h"
 #include "driver/gates.h"
 #include "driver/json.h"
 #include "driver/layer_map.h"
@@ -89,11 +91,15 @@ class Compile {
   auto timed(std::string_view stage, Body body) {
     Timer timer;
     auto value = body();
+    milliseconds_of(stage) += timer.milliseconds();
+    return value;
+  }
+
+  double& milliseconds_of(std::string_view stage) {
     auto& times = result_.summary.milliseconds;
     auto known = std::find_if(times.begin(), times.end(), [&](const auto& time) { return time.first == stage; });
     if (known == times.end()) known = times.emplace(times.end(), stage, 0.0);
-    known->second += timer.milliseconds();
-    return value;
+    return known->second;
   }
 
  public:
@@ -128,17 +134,26 @@ class Compile {
                                         pipeline_.milliseconds.end());
     if (stops_before) return stopped(print(whole, {false, true}));
 
-    TRY_ASSIGN(std::optional<std::string> text, build_soundly(whole));
-    if (text) return stopped(std::move(*text));
     std::list<Graph> tries;  // none is let go: a clone points to the original's constants
-    while (aim_higher()) {
-      Graph& raised = tries.emplace_back(clone(*pipeline_.reference));
+    const auto build_again = [&]() -> Result<std::optional<std::string>> {
+      Graph& other = tries.emplace_back(clone(*pipeline_.reference));
+      pipeline_.verdicts.clear();
       TRY(timed("quantize", [&] {
-        return run_steps(raised, pipeline_, "quantize", step_before(kPartition),
-                         [&](size_t number, std::string_view step) { return dump_graph(raised, number, step); });
+        return run_steps(other, pipeline_, "quantize", step_before(kPartition),
+                         [&](size_t number, std::string_view step) { return dump_graph(other, number, step); });
       }));
-      TRY(build_soundly(raised));
+      return build_soundly(other);
+    };
+    Result<std::optional<std::string>> text = build_soundly(whole);
+    // What regor gets wrong with int16 that was nearly free, it may get right without.
+    const bool widened = pipeline_.quantized && !pipeline_.quantized->cheap.candidates.empty();
+    if (widened && (!text || !pipeline_.verdicts.empty())) {
+      pipeline_.widens = false;
+      text = build_again();
     }
+    if (!text) return text.error();
+    if (*text) return stopped(std::move(**text));
+    while (aim_higher()) TRY(build_again());
     return finish();
   }
 
@@ -224,7 +239,6 @@ class Compile {
     if (report.ranking && report.raised == report.ranking->candidates.size()) return false;
     const double missing = *wanted - *worst + 0.1;
     pipeline_.aim = ++tries_ < kTries ? *report.sqnr_db + missing : std::numeric_limits<double>::infinity();
-    pipeline_.verdicts.clear();
     return true;
   }
 
@@ -320,6 +334,7 @@ class Compile {
 
   Result<std::vector<RegionFault>> compile_regions() {
     progress_.stage("generating NPU code");
+    milliseconds_of("npu") += std::exchange(pipeline_.pricing_milliseconds, 0.0);
     return timed("npu", [&]() -> Result<std::vector<RegionFault>> {
       std::vector<Result<void>> outcomes(regions_.size(), Result<void>());
       std::vector<std::string> refusals(regions_.size());
@@ -339,7 +354,9 @@ class Compile {
     CompiledRegion& region = regions_[i];
     if (!region.blob.empty()) return {};
     const std::string& name = pipeline_.partition.regions[i]->name;
-    Result<NpuProgram> program = compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name);
+    const NpuProgram* priced = priced_program(pipeline_, region.tosa_bytes);
+    Result<NpuProgram> program =
+        priced ? Result(*priced) : compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name);
     if (!program) {
       refusal = program.error().message;
       return {};
@@ -456,7 +473,7 @@ class Compile {
   std::vector<std::string> import_warnings_;
   Pipeline pipeline_;
   std::optional<tosa::Program> given_;  // of a .tosa file: the only region
-  Progress progress_{kStages};
+  Progress progress_{kStages, options_.says_progress};
   std::vector<CompiledRegion> regions_;
   Buffer pte_;
   ProgramInfo info_;               // of pte_
@@ -544,6 +561,11 @@ void Compile::summarize(const Graph& graph) {
   for (const CompiledRegion& region : regions_)
     s.fast_bytes = std::max(s.fast_bytes, static_cast<int64_t>(region.program.scratch_fast_size.value_or(0)));
   s.nodes = nodes_of(graph);
+  if (pipeline_.quantized && !pipeline_.quantized->cheap.candidates.empty()) {
+    const Cheap& cheap = pipeline_.quantized->cheap;
+    s.widened = {{}, std::llround(cheap.cost_before), std::llround(cheap.cost_after)};
+    for (const Candidate& value : cheap.candidates) s.widened->values.push_back({value.name, value.op, value.source});
+  }
   s.max_sram = options_.gates.max_sram;
   s.max_flash = options_.gates.max_flash;
   for (const HostReason& host : pipeline_.partition.host)

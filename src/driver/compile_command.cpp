@@ -8,6 +8,7 @@
 #include "driver/figures.h"
 #include "driver/flags.h"
 #include "driver/overlay.h"
+#include "driver/search.h"
 #include "driver/tosa_model.h"
 #include "support/file.h"
 
@@ -75,15 +76,26 @@ std::string with_target(const std::string& path, const std::string& target) {
   return (file.parent_path() / (file.stem().string() + "." + target + file.extension().string())).string();
 }
 
-int run_one(const CompileOptions& options, const std::string& quantize_config) {
+int run_one(const CompileOptions& asked, const std::string& quantize_config, const std::string& time) {
+  CompileOptions options = asked;
   const std::string reads[] = {quantize_config, options.compare};
   if (Result<void> free = check_output(options.output, reads); !free) return fail(free.error());
   const std::string others[] = {quantize_config, options.model,           options.samples, options.test,
                                 options.output,  options.npu.config_path, options.compare};
   for (const std::string& written : {options.report, options.header, options.overlay})
     if (Result<void> free = check_output(written, others); !free) return fail(free.error());
+  std::vector<SearchPoint> points;
+  if (!time.empty()) {
+    Result<double> seconds = parse_duration("--search", time);
+    if (!seconds) return fail(seconds.error());
+    Result<Searched> searched = search(options, *seconds);
+    if (!searched) return fail(searched.error());
+    options = std::move(searched->options);
+    points = std::move(searched->points);
+  }
   Result<CompileResult> result = compile(options);
   if (!result) return fail(result.error());
+  result->summary.search = std::move(points);
   if (result->stopped.empty())
     if (Result<void> written = write_beside(options, result->summary); !written) return fail(written.error());
   if (!result->stopped.empty()) {
@@ -99,8 +111,8 @@ int run_one(const CompileOptions& options, const std::string& quantize_config) {
 
 // With several targets, each file's name has its target's, and --json prints a line for each. The worst exit code
 // counts.
-int run(ModelFlags& flags) {
-  if (flags.targets.size() < 2) return run_one(flags.options, flags.quantize_config);
+int run(ModelFlags& flags, const std::string& time) {
+  if (flags.targets.size() < 2) return run_one(flags.options, flags.quantize_config, time);
   int worst = 0;
   for (const std::string& target : flags.targets) {
     CompileOptions options = flags.options;
@@ -109,7 +121,7 @@ int run(ModelFlags& flags) {
       options.output = std::filesystem::path(options.model).replace_extension(".pte").string();
     for (std::string* path : {&options.output, &options.report, &options.overlay, &options.header, &options.firmware})
       *path = with_target(*path, target);
-    worst = std::max(worst, run_one(options, flags.quantize_config));
+    worst = std::max(worst, run_one(options, flags.quantize_config, time));
   }
   return worst;
 }
@@ -145,6 +157,7 @@ Command compile_command(CLI::App& app) {
   auto io = std::make_shared<std::string>("float");
   auto layouts = std::make_shared<std::vector<std::string>>();
   auto no_verify = std::make_shared<bool>(false);
+  auto time = std::make_shared<std::string>();
   CompileOptions& o = flags->options;
   CLI::App* command = app.add_subcommand("compile", "Compile a model exported with torch.export.save, or a .tosa file");
   add_model_flags(*command, *flags);
@@ -172,6 +185,13 @@ Command compile_command(CLI::App& app) {
       ->add_option("--firmware", o.firmware,
                    "write a folder with that header and a C++ example that runs it, on a device or here")
       ->type_name("DIR");
+
+  command
+      ->add_option(
+          "--search", *time,
+          "build in many ways for this long (90s, 5m), show the best ones of cycles, bytes and SQNR, and write "
+          "the one that keeps the limits best")
+      ->type_name("TIME");
 
   command->option_defaults()->group("Limits: fail, and write no file");
   command->add_option("--max-sram", o.gates.max_sram, "where the NPU takes more bytes of SRAM (256KiB is a number)")
@@ -218,14 +238,14 @@ Command compile_command(CLI::App& app) {
       "  swoop compile model.pt2 --calibrate samples.npz --target ethos-u55-128 -o model.pte\n"
       "  swoop compile model.pt2 -c samples.npz --board corstone-300 --test test.npz --report report.html\n"
       "  swoop compile quantized.pt2 --io int8 --no-host --max-sram 512KiB --firmware firmware");
-  return {command, [flags, io, layouts, no_verify] {
+  return {command, [flags, io, layouts, no_verify, time] {
             if (Result<void> understood = understand(*flags); !understood) return fail(understood.error());
             if (Result<void> free = check_settled(*flags->command, flags->options.model); !free)
               return fail(free.error());
             if (Result<void> known = parse_ports(*io, *layouts, flags->options.ports); !known)
               return fail(known.error());
             flags->options.verify = !*no_verify;
-            return run(*flags);
+            return run(*flags, *time);
           }};
 }
 

@@ -6,6 +6,7 @@
 #include "lower/lower.h"
 #include "npu/npu.h"
 #include "support/check.h"
+#include "support/timer.h"
 
 namespace swoop {
 
@@ -26,29 +27,57 @@ std::map<std::string_view, std::string> values_of_nodes(const Graph& region) {
   return values;
 }
 
+// As regor compiles it, unless it has done so before. Null: it does not.
+const NpuProgram* priced(Buffer tosa, const std::string& name, Pipeline& pipeline) {
+  if (const NpuProgram* known = priced_program(pipeline, tosa)) return known;
+  Timer timer;
+  Result<NpuProgram> program = compile_npu(tosa, pipeline.target, pipeline.options.npu, name);
+  pipeline.pricing_milliseconds += timer.milliseconds();
+  if (!program) return nullptr;
+  CHECK(program->estimates, "regor gave no estimates for {}", name);
+  return &pipeline.priced.emplace_back(PricedProgram{std::move(tosa), std::move(*program)}).program;
+}
+
+// Programs run one after the other in the same SRAM and DRAM, but each has constants of its own in flash.
+void add_totals(const Estimates& estimates, Cost& cost) {
+  cost.value += static_cast<double>(estimates.total_cycles);
+  double& sram = cost.bytes["SRAM"];
+  double& dram = cost.bytes["DRAM"];
+  sram = std::max(sram, static_cast<double>(estimates.sram_bytes()));
+  dram = std::max(dram, static_cast<double>(estimates.dram_bytes()));
+  cost.bytes["flash"] += static_cast<double>(estimates.flash_bytes());
+}
+
 }  // namespace
 
-std::optional<Cost> npu_cost(const Graph& quantized, const Pipeline& pipeline) {
+const NpuProgram* priced_program(const Pipeline& pipeline, const Buffer& tosa) {
+  const auto known = std::ranges::find(pipeline.priced, tosa, &PricedProgram::tosa);
+  return known == pipeline.priced.end() ? nullptr : &known->program;
+}
+
+std::optional<Cost> npu_cost(const Graph& quantized, Pipeline& pipeline) {
   Graph graph = clone(quantized);
   Pipeline rest{.options = pipeline.options, .target = pipeline.target};
   if (!run_steps(graph, rest, "ports", kPartition)) return std::nullopt;
   set_check_context("quantize");  // which goes on
   Cost cost;
+  cost.pieces = rest.partition.regions.size() + rest.partition.host.size();
   for (const auto& region : rest.partition.regions) {
     Result<tosa::Program> program = lower(*region);
     if (!program) return std::nullopt;
     avoid_defects(*program, pipeline.target);
-    Result<NpuProgram> code = compile_npu(tosa::write(*program), pipeline.target, pipeline.options.npu, region->name);
+    const NpuProgram* code = priced(tosa::write(*program), region->name, pipeline);
     if (!code) return std::nullopt;
-    CHECK(code->estimates, "regor gave no estimates for {}", region->name);
-    cost.value += static_cast<double>(code->estimates->total_cycles);
+    add_totals(*code->estimates, cost);
     const std::vector<Layer>& layers = code->estimates->layers;
     const std::vector<std::string_view> nodes = nodes_of_layers(*program, layers);
     const std::map<std::string_view, std::string> values = values_of_nodes(*region);
     for (size_t i = 0; i < layers.size(); ++i)
-      if (auto value = values.find(nodes[i]); value != values.end())
+      if (auto value = values.find(nodes[i]); value != values.end()) {
+        cost.each[value->second] += static_cast<double>(layers[i].cycles);
         cost.wide[value->second] +=
             static_cast<double>(std::max(layers[i].cycles, 2 * layers[i].npu_cycles) - layers[i].cycles);
+      }
   }
   return cost;
 }

@@ -89,8 +89,9 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--precision", flags.precision,
-                  "type of activations; float runs on the host (for some layers: --keep-float)")
-      ->type_name("int8|int16|float")
+                  "type of activations; auto: int8, and int16 where that adds no more than 1 % to the cycles and the "
+                  "memory; float runs on the host (for some layers: --keep-float)")
+      ->type_name("auto|int8|int16|float")
       ->capture_default_str();
   command.add_option("--weight-bits", o.quantize.weight_bits, "bits per weight")
       ->check(CLI::IsMember({8, 4}).description(""))
@@ -209,7 +210,7 @@ Result<void> understand(ModelFlags& flags) {
     return error("--max-memory {}: give at least {} MiB", o.npu.memory_limit, kLeastMemory >> 20);
   limit_memory(o.npu.memory_limit != 0 ? o.npu.memory_limit : usable_memory());
   TRY_ASSIGN(o.npu.optimise, parse_optimise(flags.optimise));
-  TRY_ASSIGN(o.quantize.precision, parse_precision(flags.precision));
+  TRY(set_precision(o.quantize, flags.precision));
   TRY_ASSIGN(o.quantize.method, parse_method(flags.method));
   o.quantize.per_channel = !flags.per_tensor;
   o.quantize.correct_bias = !flags.no_bias_correction;

@@ -16,7 +16,7 @@ struct ModelFlags {
   std::vector<std::string> shapes;   // of --shape
   std::vector<std::string> configs;  // of --config: settings (.toml), a vela.ini
   std::string optimise = "Performance";
-  std::string precision = "int8";
+  std::string precision = "auto";
   std::string method = "mse";
   std::string quantize_config;
   bool per_tensor = false;

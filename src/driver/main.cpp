@@ -15,10 +15,10 @@ int main(int argc, char** argv) {
   CLI::App app{"PyTorch to Ethos-U in one fell swoop: .pt2 in, ExecuTorch .pte out.", "swoop"};
   app.set_version_flag("--version", std::string(kSwoopVersion));
   app.require_subcommand(1);
-  const Command commands[] = {compile_command(app), run_command(app),  inspect_command(app), accuracy_command(app),
-                              diff_command(app),    ops_command(app),  explain_command(app), boards_command(app),
-                              doctor_command(app),  init_command(app), options_command(app), completion_command(app),
-                              sweep_command(app)};
+  const Command commands[] = {compile_command(app), run_command(app),   inspect_command(app), accuracy_command(app),
+                              diff_command(app),    ops_command(app),   explain_command(app), boards_command(app),
+                              doctor_command(app),  init_command(app),  options_command(app), completion_command(app),
+                              sweep_command(app),   advise_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {

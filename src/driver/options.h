@@ -51,6 +51,7 @@ struct CompileOptions {
   bool stats = false;
   bool json = false;
   bool quiet = false;
+  bool says_progress = true;
 };
 
 }  // namespace swoop

@@ -63,6 +63,9 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   quantize_options.shift_resizes = pipeline.target.facts().resize_only_shifts;
   quantize_options.cost = [&](const Graph& quantized) { return npu_cost(quantized, pipeline); };
   quantize_options.opaque = pipeline.opaque.get();
+  if (!pipeline.widens) quantize_options.int16_budget = 0;
+  quantize_options.raises_inputs = options.ports.inputs == PortNumbers::Float;
+  quantize_options.raises_outputs = options.ports.outputs == PortNumbers::Float;
   std::optional<Ranking> ranking;  // of the try before, if there was one
   if (pipeline.aim) {
     quantize_options.min_sqnr = pipeline.aim;
@@ -158,6 +161,7 @@ size_t number_of(std::string_view name) {
 Result<void> run_step(const Step& step, Graph& graph, Pipeline& pipeline) {
   set_check_context(std::string(step.name));
   Timer timer;
+  const double pricing = pipeline.pricing_milliseconds;
   StepStats stats;
   if (step.applies && !step.applies(graph, pipeline)) {
     stats.skipped = true;
@@ -170,7 +174,7 @@ Result<void> run_step(const Step& step, Graph& graph, Pipeline& pipeline) {
   stats.microseconds = timer.microseconds();
   if (pipeline.milliseconds.empty() || pipeline.milliseconds.back().first != step.stage)
     pipeline.milliseconds.emplace_back(step.stage, 0.0);
-  pipeline.milliseconds.back().second += timer.milliseconds();
+  pipeline.milliseconds.back().second += timer.milliseconds() - (pipeline.pricing_milliseconds - pricing);
   pipeline.stats.push_back(std::move(stats));
   if (std::optional<std::string> fault = verify(graph))
     CHECK(false, "the graph is broken after step {}: {}", step.name, *fault);

@@ -1,6 +1,7 @@
 // The one ordered table of graph steps, and the loop that runs it.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <span>
@@ -17,6 +18,12 @@
 
 namespace swoop {
 
+// What regor makes of a TOSA file.
+struct PricedProgram {
+  Buffer tosa;
+  NpuProgram program;
+};
+
 // What the steps share.
 struct Pipeline {
   const CompileOptions& options;
@@ -28,7 +35,10 @@ struct Pipeline {
   std::optional<Graph> typed = {};      // the graph when its types had been chosen: what the file has to compute
   std::optional<QuantizeReport> quantized = {};
   std::optional<double> aim = {};  // dB that --min-sqnr must forecast, after a file that fell short of its forecast
-  Verdicts verdicts = {};          // of earlier tries
+  bool widens = true;              // with --precision auto; not where that leads to something that regor gets wrong
+  std::deque<PricedProgram> priced = {};  // what regor compiled while types were chosen
+  double pricing_milliseconds = 0;        // that it took for them
+  Verdicts verdicts = {};                 // of earlier tries
   Partition partition = {};
   std::unique_ptr<OpaqueKernels> opaque = make_opaque_kernels();
   std::vector<StepStats> stats = {};

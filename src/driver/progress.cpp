@@ -23,9 +23,20 @@ Progress::~Progress() {
 void Progress::stage(std::string_view what) {
   const auto known = std::find(all_.begin(), all_.end(), what);
   CHECK(known != all_.end(), "{} is not in the list of stages", what);
+  show(std::string(what), static_cast<size_t>(known - all_.begin()), all_.size());
+}
+
+void Progress::share(double done, std::string what) {
+  show(std::move(what), static_cast<size_t>(100 * std::clamp(done, 0.0, 1.0)), 100);
+}
+
+void Progress::show(std::string what, size_t place, size_t count) {
+  if (!shown_) return;
   {
     std::lock_guard lock(mutex_);
-    current_ = static_cast<size_t>(known - all_.begin());
+    what_ = std::move(what);
+    place_ = place;
+    count_ = count;
     ++changes_;
   }
   changed_.notify_all();
@@ -44,12 +55,11 @@ void Progress::watch() {
         changed_.wait_for(lock, std::chrono::seconds(1), [&] { return done_ || (!terminal && changes_ != before); });
     if (moved) continue;
     if (terminal) {
-      fmt::print(stderr, "\r\033[K{}",
-                 progress_bar(all_[current_], current_, all_.size(), since_.milliseconds() / 1000));
+      fmt::print(stderr, "\r\033[K{}", progress_bar(what_, place_, count_, since_.milliseconds() / 1000));
       std::fflush(stderr);
       drawn = true;
     } else if (said != changes_) {
-      fmt::print(stderr, "swoop: {} ...\n", all_[current_]);
+      fmt::print(stderr, "swoop: {} ...\n", what_);
       said = changes_;
     }
   }

@@ -80,10 +80,16 @@ Result<void> read_percentile(const Entry& entry, QuantizeOptions& options) {
   return {};
 }
 
-Result<void> read_weight_bits(const Entry& entry, QuantizeOptions& options) {
+Result<void> read_precision(const Entry& entry, QuantizeOptions& options) {
+  TRY_ASSIGN(const std::string text, as<std::string>(entry, "a string"));
+  if (Result<void> set = set_precision(options, text); !set) return fault(entry, set.error().message);
+  return {};
+}
+
+Result<void> read_weight_bits(const Entry& entry, int& weight_bits) {
   TRY_ASSIGN(int64_t bits, as<int64_t>(entry, "8 or 4"));
   if (bits != 8 && bits != 4) return fault(entry, "weight_bits takes 8 or 4");
-  options.weight_bits = static_cast<int>(bits);
+  weight_bits = static_cast<int>(bits);
   return {};
 }
 
@@ -114,6 +120,8 @@ const Setting<Scope> kScopeSettings[] = {
     {"name", [](const Entry& entry, Scope& scope) { return read(entry, scope.pattern); }},
     {"precision", [](const Entry& entry, Scope& scope) { return read(entry, scope.precision); }},
     {"method", [](const Entry& entry, Scope& scope) { return read(entry, scope.method); }},
+    {"weight_bits",
+     [](const Entry& entry, Scope& scope) { return read_weight_bits(entry, scope.weight_bits.emplace()); }},
 };
 
 template <Scope::Kind kind>
@@ -126,19 +134,20 @@ Result<void> read_scopes(const Entry& entry, QuantizeOptions& options) {
     scope.kind = kind;
     TRY(read_table<Scope>(entry.path, *element.as_table(), kScopeSettings, scope));
     if (scope.pattern.empty()) return fault(entry.path, element.source(), fmt::format("[[{}]] has no name", entry.key));
-    if (!scope.precision && !scope.method)
-      return fault(entry.path, element.source(),
-                   fmt::format("[[{}]] for {} has neither precision nor method", entry.key, scope.pattern));
+    if (!scope.precision && !scope.method && !scope.weight_bits)
+      return fault(
+          entry.path, element.source(),
+          fmt::format("[[{}]] for {} has none of precision, method and weight_bits", entry.key, scope.pattern));
     options.scopes.push_back(std::move(scope));
   }
   return {};
 }
 
 const Setting<QuantizeOptions> kSettings[] = {
-    {"precision", [](const Entry& entry, QuantizeOptions& o) { return read(entry, o.precision); }},
+    {"precision", read_precision},
     {"method", [](const Entry& entry, QuantizeOptions& o) { return read(entry, o.method); }},
     {"percentile", read_percentile},
-    {"weight_bits", read_weight_bits},
+    {"weight_bits", [](const Entry& entry, QuantizeOptions& o) { return read_weight_bits(entry, o.weight_bits); }},
     {"per_channel", [](const Entry& entry, QuantizeOptions& o) { return read(entry, o.per_channel); }},
     {"correct_bias", [](const Entry& entry, QuantizeOptions& o) { return read(entry, o.correct_bias); }},
     {"equalize", [](const Entry& entry, QuantizeOptions& o) { return read(entry, o.equalize); }},

@@ -74,12 +74,13 @@ TEST(Config, a_sentence_with_its_line_for_each_fault) {
   EXPECT_EQ(config_fault("[[layer]]\nname = \"conv\""),
             "q.toml:1: layer is not known here; the keys are precision, method, percentile, weight_bits, per_channel, "
             "correct_bias, equalize, keep_float, min_sqnr, module, op, node");
-  EXPECT_EQ(config_fault("[[op]]\nname = \"conv\""), "q.toml:1: [[op]] for conv has neither precision nor method");
+  EXPECT_EQ(config_fault("[[op]]\nname = \"conv\""),
+            "q.toml:1: [[op]] for conv has none of precision, method and weight_bits");
   EXPECT_EQ(config_fault("\n[[op]]\nprecision = \"int8\""), "q.toml:2: [[op]] has no name");
   EXPECT_EQ(config_fault("[op]\nname = \"conv\""), "q.toml:1: op is a list of tables: write [[op]]");
   EXPECT_EQ(config_fault("op = [3]"), "q.toml:1: op is a list of tables: write [[op]]");
   EXPECT_EQ(config_fault("[[op]]\ncolour = \"int8\""),
-            "q.toml:2: colour is not known here; the keys are name, precision, method");
+            "q.toml:2: colour is not known here; the keys are name, precision, method, weight_bits");
   EXPECT_EQ(config_fault("weight_bits = 5"), "q.toml:1: weight_bits takes 8 or 4");
   EXPECT_EQ(config_fault("weight_bits = 'x'"), "q.toml:1: weight_bits takes 8 or 4");
   EXPECT_EQ(config_fault("percentile = 3"), "q.toml:1: percentile is above 50 and at most 100");

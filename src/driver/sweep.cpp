@@ -1,14 +1,13 @@
 #include "driver/sweep.h"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 
 #include "driver/compile.h"
 #include "driver/gates.h"
+#include "driver/scratch.h"
 #include "support/parallel.h"
 #include "support/pattern.h"
 
@@ -40,28 +39,6 @@ Result<std::vector<SweepPoint>> combinations(const SweepOptions& options) {
     return error("--targets names no NPU that the configuration knows; `swoop sweep` alone takes all");
   return points;
 }
-
-// A folder for the files that nobody asked for.
-class Scratch {
- public:
-  Scratch() : path_(std::filesystem::temp_directory_path() / fmt::format("swoop-sweep-{}", getpid())) {}
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  Result<void> make() const {
-    std::error_code problem;
-    std::filesystem::create_directories(path_, problem);
-    if (problem) return error("{}: {}", path_.string(), problem.message());
-    return {};
-  }
-  std::string file(size_t number) const { return (path_ / fmt::format("{}.pte", number)).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 void build(const CompileOptions& options, SweepPoint& point, Summary& summary, const std::string& output) {
   CompileOptions own = options;
@@ -117,7 +94,7 @@ Result<Sweep> sweep(const SweepOptions& options) {
   TRY_ASSIGN(result.points, combinations(options));
   std::vector<SweepPoint>& points = result.points;
   std::vector<Summary> summaries(points.size());
-  Scratch scratch;
+  Scratch scratch("sweep");
   TRY(scratch.make());
   parallel_for(points.size(), 1, [&](size_t first, size_t last) {
     for (size_t i = first; i < last; ++i) build(options.compile, points[i], summaries[i], scratch.file(i));

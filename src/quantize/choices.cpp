@@ -125,13 +125,14 @@ Result<void> check_names(const Graph& model, const FollowingNodes& following, co
 }
 
 Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& options) {
-  Choice choice{options.precision, options.method};
+  Choice choice{options.precision, options.method, options.weight_bits};
   for (Scope::Kind kind : {Scope::Kind::Module, Scope::Kind::Op, Scope::Kind::Node}) {
     for (const Scope& scope : options.scopes) {
       if (scope.kind != kind || !fits(scope, graph, node)) continue;
       choice.precision = scope.precision.value_or(choice.precision);
       choice.by_scope |= scope.precision.has_value();
       choice.method = scope.method.value_or(choice.method);
+      choice.weight_bits = scope.weight_bits.value_or(choice.weight_bits);
     }
   }
   for (const std::string& pattern : options.keep_float)
@@ -165,6 +166,13 @@ Result<Precision> parse_precision(std::string_view text) {
   for (Precision precision : {Precision::Int8, Precision::Int16, Precision::Float})
     if (name_of(precision) == text) return precision;
   return error("precision \"{}\" is not known; it is int8, int16 or float", text);
+}
+
+Result<void> set_precision(QuantizeOptions& options, std::string_view text) {
+  const bool automatic = text == kAutoPrecision;
+  TRY_ASSIGN(options.precision, automatic ? Precision::Int8 : parse_precision(text));
+  options.int16_budget = automatic ? kNearlyFree : 0;
+  return {};
 }
 
 Result<Method> parse_method(std::string_view text) {

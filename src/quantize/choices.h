@@ -10,6 +10,7 @@ namespace swoop {
 struct Choice {
   Precision precision = Precision::Int8;
   Method method = Method::Mse;
+  int weight_bits = 8;
   bool by_scope = false;  // somebody asked for this precision here
 };
 

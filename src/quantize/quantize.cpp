@@ -2,6 +2,7 @@
 
 #include "accuracy/accuracy.h"
 #include "quantize/borders.h"
+#include "quantize/cheap.h"
 #include "quantize/classes.h"
 #include "quantize/complete.h"
 #include "quantize/constants.h"
@@ -141,8 +142,9 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   }
   const Graph prepared = clone(graph);
   TypeRequest request{options, measured};
+  if (options.int16_budget > 0) request.raised = raise_what_is_cheap(prepared, measured, options, report.cheap);
   if (options.min_sqnr) {
-    TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, report));
+    TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, request.raised, report));
   }
   ChosenTypes chosen = choose_types(graph, request);
   report.values = std::move(chosen.values);

@@ -25,6 +25,10 @@ enum class Method : uint8_t { MinMax, Percentile, Histogram, Mse };
 std::string_view name_of(Precision precision);  // int8, int16, float
 std::string_view name_of(Method method);        // minmax, percentile, histogram, mse
 Result<Precision> parse_precision(std::string_view text);
+struct QuantizeOptions;
+// One of these, or auto: int8, and int16 where that is nearly free.
+constexpr std::string_view kAutoPrecision = "auto";
+Result<void> set_precision(QuantizeOptions& options, std::string_view text);
 Result<Method> parse_method(std::string_view text);
 
 // A rule for some nodes. Of the rules that fit a node, those for nodes win over those for ops, those over modules;
@@ -34,14 +38,18 @@ struct Scope {
   Kind kind = Kind::Module;
   std::string pattern;  // as of the shell (fnmatch): of the module path (and all below it), of the core op's name or a
                         // unary's function, of the node's name
-  std::optional<Precision> precision;
-  std::optional<Method> method;
+  std::optional<Precision> precision = {};
+  std::optional<Method> method = {};
+  std::optional<int> weight_bits = {};
 };
 
 // What a quantized graph costs, in any unit (NPU cycles, say).
 struct Cost {
   double value = 0;
-  std::map<std::string, double> wide = {};  // by name_in_model(): what computing a value costs more from 16 bits
+  std::map<std::string, double> each = {};   // by name_in_model(): what computing a value costs
+  std::map<std::string, double> wide = {};   // the same: what it costs more from 16 bits
+  std::map<std::string, double> bytes = {};  // by the kind of memory
+  size_t pieces = 0;                         // programs and nodes between them
 };
 const std::string& name_in_model(const Value& value);
 
@@ -54,14 +62,26 @@ struct Candidate {
   double cost = 0;     // added, in units of the cost function
 };
 
-// All of them, in the order in which --min-sqnr raises them.
+// All of them that are left, in the order in which --min-sqnr raises them.
 struct Ranking {
   std::vector<Candidate> candidates;
-  double cost = 0;  // of the graph without any raised
+  double cost = 0;  // of the graph without any of them raised
 };
+
+// Those that were raised because that is nearly free.
+struct Cheap {
+  std::vector<Candidate> candidates;  // without their gains, which nobody measured
+  double cost_before = 0;
+  double cost_after = 0;
+};
+
+constexpr double kNearlyFree = 0.01;
 
 struct QuantizeOptions {
   Precision precision = Precision::Int8;
+  double int16_budget = 0;    // share of the cost, and of each memory, that values raised to int16 may add in all
+  bool raises_inputs = true;  // they may be among those
+  bool raises_outputs = true;
   Method method = Method::Mse;  // measured best over the zoo: docs/decisions.md
   double percentile = 99.99;    // of Method::Percentile, on each side
   int weight_bits = 8;          // 8 or 4
@@ -106,6 +126,7 @@ struct QuantizeReport {
   size_t equalized = 0;             // pairs of layers
   size_t bias_corrected = 0;        // layers
   std::optional<LeftOut> left_out;  // of few samples that are not random
+  Cheap cheap;                      // with a budget
   std::optional<double> wanted_sqnr;
   std::optional<double> sqnr_db;   // with --min-sqnr: forecast of the worst output
   std::optional<Ranking> ranking;  // with --min-sqnr, unless nothing had to be raised

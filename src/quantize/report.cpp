@@ -41,6 +41,14 @@ std::string to_text(const QuantizeReport& report) {
       name_of(report.method), report.uncalibrated ? "; UNCALIBRATED: the samples are random, so are the ranges" : "");
   if (report.equalized) text += fmt::format("{} pairs of layers equalized\n", report.equalized);
   if (report.bias_corrected) text += fmt::format("{} biases corrected\n", report.bias_corrected);
+  if (!report.cheap.candidates.empty()) {
+    const size_t count = report.cheap.candidates.size();
+    text += fmt::format("{} value{} at int16 because that is nearly free; cost {:.0f} -> {:.0f}\n", count,
+                        count == 1 ? "" : "s", report.cheap.cost_before, report.cheap.cost_after);
+    for (const Candidate& value : report.cheap.candidates)
+      text +=
+          fmt::format("  int16: {:<30} {:<16} {:<22} cost {:+.0f}\n", value.name, value.op, value.source, value.cost);
+  }
   if (report.wanted_sqnr) {
     bool met = *report.sqnr_db >= *report.wanted_sqnr;
     text += fmt::format("{:.1f} dB wanted of each output, {:.1f} dB {} with {} layer{} at int16\n", *report.wanted_sqnr,

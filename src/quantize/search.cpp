@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "accuracy/accuracy.h"
-#include "quantize/choices.h"
+#include "quantize/candidates.h"
 #include "quantize/layers.h"
 #include "quantize/range.h"
 
@@ -68,9 +68,9 @@ class Search {
     TRY_ASSIGN(const Figures before, figures(base, 1));
     Ranking ranking{{}, price.value};
     for (ValueId id : choices(base, prepared_)) {
-      Candidate candidate = describe(prepared_, named(base, id));
+      Candidate candidate = describe(prepared_, value_in_float(base, id));
       const std::vector<ValueId> members = moved_from(base, id);
-      candidate.cost = cost_of(base, members, price);
+      candidate.cost = cost_of_width(base, members, price);
       TRY_ASSIGN(const Figures after, figures_with_wide(base, members));
       const double gain = 10 * std::log10(before.noise / after.noise);
       candidate.gain_db = std::isfinite(gain) ? gain : 0;
@@ -87,26 +87,6 @@ class Search {
   }
 
  private:
-  // The value of the prepared graph that `id` holds.
-  static ValueId named(const Graph& base, ValueId id) {
-    const Node& node = *base.producer(id);
-    return node.op == Op::Quantize ? node.inputs[0] : id;
-  }
-
-  // Values whose type is their own choice: one per class of int8 values.
-  static std::vector<ValueId> choices(const Graph& base, const Graph& prepared) {
-    std::vector<ValueId> list;
-    for (NodeId id : base.order()) {
-      const Node& node = base.node(id);
-      for (ValueId output : node.outputs) {
-        const Type& type = base.type(output);
-        if (shares_type(node) || !type.quantized() || type.dtype != DType::I8) continue;
-        if (named(base, output) < prepared.value_slots()) list.push_back(output);
-      }
-    }
-    return list;
-  }
-
   // Inside control flow nothing is measured: one sample need not get there. It comes after all else.
   static void add_bodies(const Graph& base, const Graph& prepared, const std::string& path,
                          std::vector<Candidate>& list) {
@@ -116,49 +96,13 @@ class Search {
         const Graph &typed = *node.bodies[b], &body = *prepared.node(id).bodies[b];
         const std::string inside = fmt::format("{}{}/{}/", path, node.name, b);
         for (ValueId choice : choices(typed, body)) {
-          Candidate candidate = describe(body, named(typed, choice));
+          Candidate candidate = describe(body, value_in_float(typed, choice));
           candidate.name = inside + candidate.name;
           list.push_back(std::move(candidate));
         }
         add_bodies(typed, body, inside, list);
       }
     }
-  }
-
-  // `id` and what data movement makes of it.
-  static std::vector<ValueId> moved_from(const Graph& base, ValueId id) {
-    std::vector<ValueId> members = {id};
-    for (size_t i = 0; i < members.size(); ++i)
-      for (const Use& use : base.value(members[i]).uses)
-        if (use.node != kNone && use.index == 0 && shares_type(base.node(use.node)))
-          for (ValueId output : base.node(use.node).outputs)
-            if (base.type(output).quantized()) members.push_back(output);
-    return members;
-  }
-
-  static Candidate describe(const Graph& prepared, ValueId value) {
-    const Node* producer = prepared.producer(value);
-    const Loc* loc = producer ? prepared.loc(producer->loc) : nullptr;
-    return {.name = prepared.value(value).name,
-            .op = producer ? std::string(name_of(producer->op)) : "input",
-            .source = loc ? to_text(*loc) : ""};
-  }
-
-  // Of those that read one of `members`; where nobody does, of the one that writes it.
-  static double cost_of(const Graph& base, const std::vector<ValueId>& members, const Cost& price) {
-    auto wide = [&](ValueId id) {
-      auto found = price.wide.find(name_in_model(base.value(id)));
-      return found == price.wide.end() ? 0.0 : found->second;
-    };
-    double cost = 0;
-    bool read = false;
-    for (ValueId member : members)
-      for (const Use& use : base.value(member).uses) {
-        if (use.node == kNone || shares_type(base.node(use.node)) || base.node(use.node).outputs.empty()) continue;
-        read = true;
-        cost += wide(base.node(use.node).outputs[0]);
-      }
-    return read ? cost : wide(members[0]);
   }
 
   // Only the types of `members` change, and change back: choosing all types again would take longer than the run.
@@ -218,7 +162,8 @@ Cost estimate_cost(const Graph& graph) {
 }
 
 Result<std::set<std::string>> search_precision(const Graph& prepared, const Measured& measured, const Samples& samples,
-                                               const QuantizeOptions& options, QuantizeReport& report) {
+                                               const QuantizeOptions& options, const std::set<std::string>& raised,
+                                               QuantizeReport& report) {
   Search search(prepared, measured, samples, options);
   TRY(search.start());
   const double wanted = *options.min_sqnr;
@@ -226,15 +171,15 @@ Result<std::set<std::string>> search_precision(const Graph& prepared, const Meas
   if (options.ranking) {
     report.ranking = *options.ranking;
   } else {
-    Graph base = search.quantized({});
+    Graph base = search.quantized(raised);
     TRY_ASSIGN(const Figures figures, search.figures(base));
     report.sqnr_db = figures.worst_db;
-    if (figures.worst_db >= wanted) return std::set<std::string>();
+    if (figures.worst_db >= wanted) return raised;
     TRY_ASSIGN(report.ranking, search.rank(base));
   }
   const std::vector<Candidate>& candidates = report.ranking->candidates;
   auto first = [&](size_t count) {
-    std::set<std::string> names;
+    std::set<std::string> names = raised;
     for (size_t i = 0; i < count; ++i) names.insert(candidates[i].name);
     return names;
   };

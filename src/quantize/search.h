@@ -6,9 +6,11 @@
 
 namespace swoop {
 
-// `prepared` is the float graph that was measured. Fills what the report says of --min-sqnr; gives the names to raise.
+// `prepared` is the float graph that was measured, `raised` what has int16 in any case. Fills what the report says of
+// --min-sqnr; gives the names to raise, with `raised`.
 Result<std::set<std::string>> search_precision(const Graph& prepared, const Measured& measured, const Samples& samples,
-                                               const QuantizeOptions& options, QuantizeReport& report);
+                                               const QuantizeOptions& options, const std::set<std::string>& raised,
+                                               QuantizeReport& report);
 
 // Multiply-accumulates and elements moved; twice as many where 16 bits are read.
 Cost estimate_cost(const Graph& graph);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "quantize/borders.h"
+#include "quantize/choices.h"
 #include "quantize/layers.h"
 #include "support/check.h"
 
@@ -28,9 +29,9 @@ double as_float(double x) { return static_cast<double>(static_cast<float>(x)); }
 
 // The weights' type: the largest of a channel is `limit` steps, unless the bias needs larger steps.
 Type weight_type(const Node& layer, const Tensor& weights, const WeightIndex& index, const Type& x, const Type& y,
-                 std::span<const double> bias, const QuantizeOptions& options) {
-  int axis = options.per_channel ? channel_axis(layer, weights.shape) : -1;
-  int64_t limit = options.weight_bits == 4 ? 7 : 127;
+                 std::span<const double> bias, bool per_channel, int bits) {
+  int axis = per_channel ? channel_axis(layer, weights.shape) : -1;
+  int64_t limit = bits == 4 ? 7 : 127;
   std::vector<double> scales(axis < 0 ? 1 : bias.size());
   std::span<const float> w = weights.as<float>();
   for (size_t i = 0; i < w.size(); ++i) {
@@ -77,8 +78,8 @@ LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, con
   LayerConstants chosen{weights.type, {}, false};
   if (weights.constant && is_plain_float(graph, layer.inputs[1])) {
     Tensor values = to_tensor(weights);
-    chosen.weight =
-        weight_type(layer, values, index, graph.type(layer.inputs[0]), graph.type(layer.outputs[0]), bias, options);
+    chosen.weight = weight_type(layer, values, index, graph.type(layer.inputs[0]), graph.type(layer.outputs[0]), bias,
+                                options.per_channel, choose(graph, layer, options).weight_bits);
     if (options.correct_bias && means && layer.inputs.size() > 2) {
       std::vector<double> errors = mean_errors(values, index, *chosen.weight.quant, *means);
       for (size_t c = 0; c < bias.size(); ++c) bias[c] += errors[c];

@@ -223,6 +223,30 @@ Json accuracy_json(const AccuracySummary& accuracy) {
   return json;
 }
 
+Json widened_json(const WidenedSummary& widened) {
+  Json values = Json::array();
+  for (const WidenedSummary::Value& value : widened.values)
+    values.push_back({{"name", value.name}, {"op", value.op}, {"source", value.source}});
+  return {{"values", values}, {"cycles_before", widened.cycles_before}, {"cycles", widened.cycles}};
+}
+
+Json search_json(const std::vector<SearchPoint>& points) {
+  Json list = Json::array();
+  for (const SearchPoint& point : points) {
+    Json& json = list.emplace_back(Json{{"how", point.what}, {"built", point.built}});
+    if (!point.why.empty()) json["why"] = point.why;
+    if (!point.built) continue;
+    json["front"] = point.front;
+    json["written"] = point.written;
+    json["total_cycles"] = point.totals.total_cycles;
+    json["sram_bytes"] = point.totals.sram_bytes;
+    json["flash_bytes"] = point.totals.flash_bytes;
+    json["pte_bytes"] = point.pte_bytes;
+    set(json, "sqnr_db", point.sqnr_db ? Figure(*point.sqnr_db, "not finite") : Figure::none("it was not measured"));
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string to_json(const std::vector<SweepPoint>& points) { return to_line(Json{{"rows", sweep_json(points)}}); }
@@ -273,6 +297,11 @@ std::string to_json(const Summary& s) {
   else
     set_unknown(json, "comparison", "--compare was not given");
   if (!s.sweep.empty()) json["sweep"] = sweep_json(s.sweep);
+  if (!s.search.empty()) json["search"] = search_json(s.search);
+  if (s.widened)
+    json["int16"] = widened_json(*s.widened);
+  else
+    set_unknown(json, "int16", "nothing has int16 just because that is nearly free");
   if (s.tosa_bytes) json["tosa_bytes"] = *s.tosa_bytes;
   if (s.board)
     json["board"] = board_json(*s.board);

@@ -138,6 +138,16 @@ struct BuildComparison {
   std::vector<Line> lines;
 };
 
+// Values that have int16 because that is nearly free.
+struct WidenedSummary {
+  struct Value {
+    std::string name, op, source;
+  };
+  std::vector<Value> values;
+  int64_t cycles_before = 0;
+  int64_t cycles = 0;
+};
+
 // Over all regions. They run one after the other in the same SRAM and DRAM, so of those the largest counts.
 struct Totals {
   size_t tosa_ops = 0;
@@ -165,6 +175,18 @@ struct SweepPoint {
   bool fits() const { return built && why.empty(); }
 };
 
+// One build of `swoop compile --search`.
+struct SearchPoint {
+  std::string what;  // how it differs from the build that was asked for; "as given"
+  std::string why;   // there is no such build, or which limits it breaks; empty: it keeps them
+  bool built = false;
+  Totals totals;
+  int64_t pte_bytes = 0;
+  std::optional<double> sqnr_db;  // of the worst output; absent: not measured
+  bool front = false;             // no other one is better in cycles, bytes or SQNR without being worse in another
+  bool written = false;           // the one that was chosen
+};
+
 struct Summary {
   std::string model;
   std::string output;
@@ -179,8 +201,10 @@ struct Summary {
   std::vector<NodeSummary> nodes;              // of the program around the regions
   std::optional<BuildComparison> comparison;   // of --compare
   std::vector<SweepPoint> sweep;               // of `swoop sweep`; empty: this is the only build
+  std::vector<SearchPoint> search;             // of --search; empty: this is the only build
   std::optional<BoardFit> board;               // of --board
   std::optional<int64_t> max_sram, max_flash;  // that it was held to, in bytes
+  std::optional<WidenedSummary> widened;       // absent: there are none
   std::vector<PortSummary> inputs;
   std::vector<PortSummary> outputs;
   int64_t pte_bytes = 0;

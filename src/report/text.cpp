@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "report/report.h"
 
@@ -84,6 +85,18 @@ std::string noise_text(const AccuracySummary& accuracy) {
                      accuracy.test ? "test" : "calibration", accuracy.given == 1 ? "" : "s");
 }
 
+// "nearly free for x, conv2d_3 and 3 more values; 104,383 -> 104,410 cycles"
+std::string widened_text(const WidenedSummary& widened) {
+  constexpr size_t kMost = 4;
+  std::vector<std::string_view> names;
+  for (const WidenedSummary::Value& value : std::span(widened.values).first(std::min(kMost, widened.values.size())))
+    names.push_back(value.name);
+  const size_t more = widened.values.size() - names.size();
+  return fmt::format("nearly free for {}{}; {} -> {} cycles", fmt::join(names, ", "),
+                     more ? fmt::format(" and {} more values", more) : "", thousands(widened.cycles_before),
+                     thousands(widened.cycles));
+}
+
 // "top-1 94.2 % (float 94.4 %), top-5 99.9 % (float 99.9 %) of 1000 labels"
 std::string labels_text(const LabelAccuracy& labels) {
   auto share = [](std::string_view name, double file, const std::optional<double>& model) {
@@ -91,6 +104,24 @@ std::string labels_text(const LabelAccuracy& labels) {
   };
   return fmt::format("{}, {} of {} labels", share("top-1", labels.top1, labels.float_top1),
                      share("top-5", labels.top5, labels.float_top5), labels.labels);
+}
+
+// The front, in the order of cycles.
+std::string search_text(const std::vector<SearchPoint>& points) {
+  std::vector<const SearchPoint*> front;
+  for (const SearchPoint& point : points)
+    if (point.front) front.push_back(&point);
+  std::stable_sort(front.begin(), front.end(),
+                   [](const auto* a, const auto* b) { return a->totals.total_cycles < b->totals.total_cycles; });
+  std::string text = fmt::format(
+      "search: the builds (of {}) that no other one beats in cycles, SRAM, file size and SQNR alike:\n", points.size());
+  text += fmt::format("  {:>12} {:>12} {:>12} {:>8}  {}\n", "cycles", "SRAM", "file", "SQNR dB", "how");
+  for (const SearchPoint* point : front)
+    text += fmt::format("{} {:>12} {:>12} {:>12} {:>8}  {}{}\n", point->written ? '>' : ' ',
+                        thousands(point->totals.total_cycles), bytes(point->totals.sram_bytes), bytes(point->pte_bytes),
+                        point->sqnr_db ? fmt::format("{:.1f}", *point->sqnr_db) : "-", point->what,
+                        point->why.empty() ? "" : fmt::format(" ({})", printable(point->why)));
+  return text;
 }
 
 std::string checked_text(const Summary& s) {
@@ -120,6 +151,7 @@ std::string to_text(const Summary& s) {
                               hosts.empty() ? "none" : fmt::format("{}", fmt::join(hosts, ", "))));
   line("estimate", fmt::format("{} cycles, {:.3f} ms, {} MACs", thousands(totals.total_cycles), totals.inference_ms,
                                thousands(totals.macs)));
+  if (s.widened) line("int16", widened_text(*s.widened));
   if (!s.regions.empty()) line("hottest", hottest(s, totals.total_cycles));
   line("memory", fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}",
                              bytes(totals.sram_bytes), bytes(totals.dram_bytes), bytes(totals.flash_bytes),
@@ -136,6 +168,7 @@ std::string to_text(const Summary& s) {
   for (const auto& [stage, value] : s.milliseconds)
     if (stage != "total" && value >= 0.05) stages.push_back(fmt::format("{} {:.1f}", stage, value));
   line("time", fmt::format("{:.0f} ms ({})", total_ms, fmt::join(stages, ", ")));
+  if (!s.search.empty()) text += search_text(s.search);
   for (const std::string& warning : s.warnings) text += fmt::format("warning: {}\n", warning);
   for (const HostNodeSummary& node : s.host_nodes) {
     text += fmt::format("{}note: {} ({}) stays on the host: {} [{}]\n", node.source.empty() ? "" : node.source + ": ",

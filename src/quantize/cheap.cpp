@@ -1,0 +1,177 @@
+#include "quantize/cheap.h"
+
+#include <algorithm>
+
+#include "quantize/candidates.h"
+#include "quantize/choices.h"
+#include "quantize/noise.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr int kTries = 3;             // each compiles the graph; the last one with outputs alone
+constexpr double kInaudible = 1e-6;   // noise over signal, 60 dB: nothing is to be gained
+constexpr double kNoticeable = 2e-3;  // of all the noise: less is not worth 16 bits, even for nothing
+
+struct Option {
+  Candidate candidate;
+  std::vector<ValueId> members;  // that have its type
+  double noise = 0;              // that it adds to the outputs
+};
+
+// Somebody chose its precision, or its number format is the caller's.
+bool is_settled(const Graph& prepared, const Graph& typed, const std::vector<ValueId>& members,
+                const QuantizeOptions& options) {
+  const ValueId value = value_in_float(typed, members[0]);
+  const Node* producer = prepared.producer(value);
+  if (producer && choose(prepared, *producer, options).by_scope) return true;
+  if (!producer && !options.raises_inputs) return true;
+  for (const Use& use : prepared.value(value).uses)
+    if (!producer && use.node != kNone && choose(prepared, prepared.node(use.node), options).by_scope) return true;
+  for (ValueId member : members)
+    for (const Use& use : typed.value(member).uses) {
+      if (use.node == kNone) return true;
+      if (typed.node(use.node).op == Op::Dequantize && !options.raises_outputs) return true;
+    }
+  return false;
+}
+
+// Those that are worth it.
+std::vector<Option> options_of(const Graph& prepared, const Graph& typed, const Measured& measured,
+                               const QuantizeOptions& options) {
+  const NoiseShares noise = noise_of_outputs(prepared, typed, measured);
+  std::vector<Option> list;
+  double all = noise.weights;
+  for (ValueId choice : choices(typed, prepared)) {
+    std::vector<ValueId> members = moved_from(typed, choice);
+    all += noise.values[choice];
+    if (!is_settled(prepared, typed, members, options))
+      list.push_back({describe(prepared, value_in_float(typed, choice)), std::move(members), noise.values[choice]});
+  }
+  std::erase_if(list, [&](const Option& option) { return all < kInaudible || option.noise < kNoticeable * all; });
+  return list;
+}
+
+double all_bytes(const Cost& price) {
+  double sum = 0;
+  for (const auto& [memory, bytes] : price.bytes) sum += bytes;
+  return sum;
+}
+
+// What the tables of functions that read or give it take more at 16 bits.
+double table_bytes(const Graph& typed, const Option& option) {
+  constexpr double kMore = 2048 - 256;
+  double bytes = typed.producer(option.members[0])->op == Op::Unary ? kMore : 0;
+  for (ValueId reader : readers_of(typed, option.members))
+    if (reader != option.members[0] && typed.producer(reader)->op == Op::Unary) bytes += kMore;
+  return bytes;
+}
+
+// As many as the budget holds, the most noise per cost first.
+void keep_affordable(std::vector<Option>& list, const Graph& typed, const Cost& price, double budget) {
+  const double unit = 1e-4 * price.value;
+  for (Option& option : list) option.candidate.cost = cost_of_width(typed, option.members, price);
+  std::stable_sort(list.begin(), list.end(), [&](const Option& a, const Option& b) {
+    return a.noise * (b.candidate.cost + unit) > b.noise * (a.candidate.cost + unit);
+  });
+  double left = budget * price.value;
+  double bytes_left = budget * all_bytes(price);
+  std::erase_if(list, [&](const Option& option) {
+    const double bytes = table_bytes(typed, option);
+    if (option.candidate.cost > left || bytes > bytes_left) return true;
+    left -= option.candidate.cost;
+    bytes_left -= bytes;
+    return false;
+  });
+}
+
+// By how many bytes a memory grows beyond what it may.
+double bytes_over(const Cost& before, const Cost& after, double budget) {
+  double most = 0;
+  for (const auto& [memory, bytes] : after.bytes) {
+    auto known = before.bytes.find(memory);
+    most = std::max(most, bytes - (1 + budget) * (known == before.bytes.end() ? 0 : known->second));
+  }
+  return most;
+}
+
+bool keeps_budget(const Cost& before, const Cost& after, double budget) {
+  return after.value <= (1 + budget) * before.value && bytes_over(before, after, budget) <= 0 &&
+         after.pieces <= before.pieces;
+}
+
+// Leaves out what is large enough to be the reason that a memory grew, and what turned out to cost most, until the
+// rest should fit; at least one.
+void leave_out(std::vector<Option>& list, const Graph& typed, const Cost& before, const Cost& after, double budget) {
+  const auto added = [&](ValueId id) {
+    const auto of = [&](const Cost& price) {
+      auto found = price.each.find(name_in_model(typed.value(id)));
+      return found == price.each.end() ? 0.0 : found->second;
+    };
+    return of(after) - of(before);
+  };
+  const double bytes = bytes_over(before, after, budget);
+  double over = after.value - (1 + budget) * before.value;
+  for (Option& option : list) {
+    option.candidate.cost = added(option.members[0]);
+    for (ValueId reader : readers_of(typed, option.members))
+      if (reader != option.members[0]) option.candidate.cost += added(reader);
+  }
+  const size_t count = list.size();
+  const auto drop = [&](const Option& option) { over -= std::max(0.0, option.candidate.cost); };
+  std::erase_if(list, [&](const Option& option) {
+    const bool large = bytes > 0 && static_cast<double>(element_count(typed.type(option.members[0]).shape)) > bytes / 4;
+    if (large) drop(option);
+    return large;
+  });
+  std::stable_sort(list.begin(), list.end(),
+                   [&](const Option& a, const Option& b) { return a.candidate.cost < b.candidate.cost; });
+  while (!list.empty() && (over > 0 || list.size() == count)) {
+    drop(list.back());
+    list.pop_back();
+  }
+}
+
+// What only the caller reads: an accumulator gives 16 bits as fast as 8.
+std::vector<Option> outputs_of(std::vector<Option> list, const Graph& typed) {
+  std::erase_if(list, [&](const Option& option) {
+    const std::vector<ValueId> readers = readers_of(typed, option.members);
+    return !std::ranges::all_of(readers, [&](ValueId id) { return typed.producer(id)->op == Op::Dequantize; });
+  });
+  return list;
+}
+
+}  // namespace
+
+std::set<std::string> raise_what_is_cheap(const Graph& prepared, const Measured& measured,
+                                          const QuantizeOptions& options, Cheap& cheap) {
+  const auto typed = [&](const std::set<std::string>& raised) {
+    Graph graph = clone(prepared);
+    choose_types(graph, {options, measured, raised});
+    return graph;
+  };
+  const Graph base = typed({});
+  std::vector<Option> list = options_of(prepared, base, measured, options);
+  const std::optional<Cost> before = list.empty() || !options.cost ? std::nullopt : options.cost(base);
+  if (!before) return {};
+  keep_affordable(list, base, *before, options.int16_budget);
+  const std::vector<Option> outputs = outputs_of(list, base);
+  for (int tries = 0; tries < kTries && !list.empty(); ++tries) {
+    std::set<std::string> raised;
+    for (const Option& option : list) raised.insert(option.candidate.name);
+    const std::optional<Cost> after = options.cost(typed(raised));
+    if (!after) return {};
+    if (keeps_budget(*before, *after, options.int16_budget)) {
+      cheap.cost_before = before->value;
+      cheap.cost_after = after->value;
+      for (Option& option : list) cheap.candidates.push_back(std::move(option.candidate));
+      return raised;
+    }
+    leave_out(list, base, *before, *after, options.int16_budget);
+    if (tries + 2 == kTries) list = outputs;
+  }
+  return {};
+}
+
+}  // namespace swoop
