@@ -71,8 +71,12 @@ bool expand_softmax(Rewriter& rw, const Node& n) {
   if (reader_as_weights(rw, n)) return false;  // fuse-softmax-into-matmul's
   auto length = static_cast<double>(type.shape.back());
   ValueId e = exp_below_max(rw, n.inputs[0], max_of_rows(rw, n.inputs[0]));
-  ValueId sum = reduce(rw, Op::Sum, e, {type.rank() - 1}, i32_type({}, rw.type(e).scale()));
-  if (type.dtype == DType::I16 || out.dtype == DType::I16) {
+  const bool wide = type.dtype == DType::I16 || out.dtype == DType::I16;
+  Type sum_type = i32_type({}, rw.type(e).scale());
+  // The largest of a row alone gives 32767, up to what its table is off by: a quotient that knows it keeps more bits.
+  if (wide) sum_type.quant->qmin = 1 << 14;
+  ValueId sum = reduce(rw, Op::Sum, e, {type.rank() - 1}, sum_type);
+  if (wide) {
     rw.replace(n, rw.make(Op::Div, {e, sum}, {}, out));
     return true;
   }
