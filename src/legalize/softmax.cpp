@@ -120,8 +120,8 @@ bool expand_log_softmax(Rewriter& rw, const Node& n) {
 std::span<const Rule> softmax_rules() {
   static const Rule kRules[] = {
       {"softmax-along-last", {Op::Softmax, Op::LogSoftmax}, softmax_along_last},
-      {"expand-softmax", {Op::Softmax}, expand_softmax},
-      {"expand-log-softmax", {Op::LogSoftmax}, expand_log_softmax},
+      {"expand-softmax", {Op::Softmax}, expand_softmax, {2e-4, 1e-4}},
+      {"expand-log-softmax", {Op::LogSoftmax}, expand_log_softmax, {1e-4, 1e-4}},
   };
   return kRules;
 }
