@@ -68,3 +68,23 @@ def test_the_file_computes_what_pytorch_does(name, target, tmp_path):
     x = torch.randn(4, *shape, generator=torch.Generator().manual_seed(0))
     compiled(model, x, target, tmp_path, *flags)
     assert least is None or sqnr_db(model, x, tmp_path) >= least
+
+
+# What is built of several forms, in 16 bits.
+COMPOSED = {
+    "normalize": lambda s, x: functional.normalize(x, dim=1),
+    "cosine_similarity": lambda s, x: functional.cosine_similarity(x[:, :32].view(8, 4), x[:, 32:].view(8, 4), dim=1),
+    "local_response_norm": lambda s, x: functional.local_response_norm(x.view(1, 16, 2, 2), 3),
+    "softsign": lambda s, x: functional.softsign(x),
+    "deviation": lambda s, x: x.std(1),
+    "cosine": lambda s, x: torch.cos(x / x.abs().amax() * 100),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_16_bits_hold_for_small_and_large_numbers(name, tmp_path):
+    model = Model(COMPOSED[name])
+    for size, least in ((1e-5, 65), (1e3, 50)):
+        x = size * torch.randn(4, 1, 64, generator=torch.Generator().manual_seed(0))
+        compiled(model, x, "ethos-u85-256", tmp_path, *INT16)
+        assert sqnr_db(model, x, tmp_path) >= least, size

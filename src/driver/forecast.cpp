@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "legalize/legalize.h"
+#include "lower/lower.h"
+
 namespace swoop {
 
 namespace {
-
-// Of the layer's own signal: what integer forms of functions, norms and softmax may be off by (docs/decisions.md).
-constexpr double kApproximation = 0.01;
 
 // `tensor` goes back through `moves`, which led here from `shape`. Null: they did not.
 std::optional<Tensor> moved_back(Tensor tensor, const Shape& shape, std::span<const Origin::Move> moves) {
@@ -33,14 +33,19 @@ std::optional<Tensor> moved_back(Tensor tensor, const Shape& shape, std::span<co
   return tensor;
 }
 
+// The largest number that a type holds, either side of zero.
+double largest_of(const Type& type) {
+  const Range range = range_of(type);
+  return std::max(-range.min, range.max);
+}
+
 // What the float kernels themselves are off by: 24 bits of their operands. The mean of a LayerNorm, say, is nothing but
 // that.
 double float_step(const Graph& graph, ValueId id) {
   double most = 0;
   for (ValueId input : graph.producer(id)->inputs) {
     if (input == kNone || !graph.type(input).quantized() || graph.type(input).quant->per_channel()) continue;
-    Range range = range_of(graph.type(input));
-    most = std::max({most, -range.min, range.max});
+    most = std::max(most, largest_of(graph.type(input)));
   }
   return most * 0x1p-22;
 }
@@ -51,13 +56,48 @@ Noise noise_of(const Tensor& reference, const Tensor& actual) {
   return noise;
 }
 
+// Steps of its type that any layer may be off by. Scales of 48-bit sums have 15 bits: at the end of its range a result
+// of 16 bits is off by one step more, and by two where a sum is taken in two parts.
+double steps_of(const Type& type) { return type.dtype == DType::I16 ? 3 : 1; }
+
+// What the forms of a node declare, for its first operand.
+double off_by(const Graph& graph, const Node& node) {
+  const ErrorBound bound = declared_off(node.op);
+  const bool narrow = !node.inputs.empty() && node.inputs[0] != kNone && graph.type(node.inputs[0]).dtype == DType::I8;
+  return narrow ? bound.of_8_bits : bound.of_16_bits;
+}
+
 }  // namespace
+
+ErrorBound declared_off(Op op) {
+  ErrorBound bound{lowered_off(op, 8), lowered_off(op, 16)};
+  for (const Rule& rule : expand_rules()) {
+    if (std::find(rule.roots.begin(), rule.roots.end(), op) == rule.roots.end()) continue;
+    bound.of_8_bits = std::max(bound.of_8_bits, rule.off.of_8_bits);
+    bound.of_16_bits = std::max(bound.of_16_bits, rule.off.of_16_bits);
+  }
+  return bound;
+}
 
 Forecast::Forecast(const Graph& typed, OpaqueKernels* opaque) : typed_(typed), opaque_(opaque) {
   for (NodeId id : typed.order())
     for (ValueId output : typed.node(id).outputs)
       if (const Value& value = typed.value(output); value.origin && value.type.quantized())
         by_origin_[value.origin->name] = output;
+}
+
+// What the forms between the file's values and each value may be off by together: a value that the file does not have
+// is inside the layer that comes next.
+std::vector<double> Forecast::declared() const {
+  std::vector<double> off(typed_.value_slots());
+  for (NodeId id : typed_.order()) {
+    const Node& node = typed_.node(id);
+    double before = 0;
+    for (ValueId input : node.inputs)
+      if (input != kNone && !taken_.contains(input)) before = std::max(before, off[input]);
+    for (ValueId output : node.outputs) off[output] = before + off_by(typed_, node);
+  }
+  return off;
 }
 
 void Forecast::take(const Value& value, Buffer codes) {
@@ -106,15 +146,17 @@ Result<std::vector<Tensor>> Forecast::run(std::span<const Tensor> sample, bool r
 Result<Forecast::Comparison> Forecast::compare(std::span<const Tensor> sample) {
   Comparison comparison;
   std::map<ValueId, Tensor> rounded;  // what looks wrong: rounding inside the layer may explain it
-  auto allowed = [&](ValueId id, const Noise& noise) {
-    double step = std::max({typed_.type(id).scale(), taken_.at(id).value->type.scale(), float_step(typed_, id)});
-    return step * std::sqrt(static_cast<double>(element_count(typed_.type(id).shape))) +
-           kApproximation * std::sqrt(noise.signal);
+  const std::vector<double> off = declared();
+  auto allowed = [&](ValueId id) {
+    const Type& type = typed_.type(id);
+    const double step =
+        std::max({steps_of(type) * type.scale(), taken_.at(id).value->type.scale(), float_step(typed_, id)});
+    return (step + off[id] * largest_of(type)) * std::sqrt(static_cast<double>(element_count(type.shape)));
   };
   TRY_ASSIGN(comparison.outputs, run(sample, true, [&](ValueId id, const Tensor& computed, const Tensor& file) {
                ++comparison.layers;
                Noise noise = noise_of(computed, file);
-               if (std::sqrt(noise.error) > allowed(id, noise)) rounded.emplace(id, computed);
+               if (std::sqrt(noise.error) > allowed(id)) rounded.emplace(id, computed);
              }));
   if (!rounded.empty())
     TRY(run(sample, false, [&](ValueId id, const Tensor& exact, const Tensor& file) {
@@ -122,7 +164,7 @@ Result<Forecast::Comparison> Forecast::compare(std::span<const Tensor> sample) {
       if (suspect == rounded.end()) return;
       Noise of_file = noise_of(exact, file);
       Noise of_types = noise_of(exact, suspect->second);
-      if (std::sqrt(of_file.error) > 2 * std::sqrt(of_types.error) + allowed(id, of_file))
+      if (std::sqrt(of_file.error) > 2 * std::sqrt(of_types.error) + allowed(id))
         comparison.faults.push_back({id, of_types, of_file});
     }));
   taken_.clear();

@@ -12,14 +12,18 @@
 
 #include "accuracy/accuracy.h"
 #include "ops/ops.h"
+#include "rewriter/rewriter.h"
 #include "support/result.h"
 #include "tosa/tosa.h"
 
 namespace swoop {
 
+// What the integer forms of an operator declare: the rules that it is a root of (legalize), and lower's own form.
+ErrorBound declared_off(Op op);
+
 class Forecast {
  public:
-  // A layer whose own error in the file is beyond what its type and its operator's approximation allow.
+  // A layer whose own error in the file is beyond what its type and its operator's forms allow.
   struct Fault {
     ValueId value;   // of the typed graph
     Noise of_types;  // that rounding alone leaves
@@ -50,6 +54,7 @@ class Forecast {
 
   void take(const Value& value, Buffer codes);
   std::optional<Tensor> as_in_typed(ValueId id) const;
+  std::vector<double> declared() const;
   Result<std::vector<Tensor>> run(std::span<const Tensor> sample, bool rounds, const See& see);
 
   const Graph& typed_;

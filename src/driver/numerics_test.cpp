@@ -1,134 +1,10 @@
 // Legalized and lowered graphs against what they stand for: the float kernels between quantized types (execute) are the
 // reference, the TOSA interpreter runs what legalize and lower made of the same graph. Bounds are in steps of the
 // result's type.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <functional>
-#include <random>
-
-#include "driver/pipeline.h"
-#include "lower/lower.h"
-#include "ops/ops.h"
-#include "tosa/tosa.h"
+#include "driver/numerics_for_tests.h"
 
 namespace swoop {
 namespace {
-
-const std::string kU55 = "ethos-u55-128", kU65 = "ethos-u65-256", kU85 = "ethos-u85-256";
-
-// Deterministic numbers for constants and inputs.
-class Numbers {
- public:
-  double normal() { return normal_(engine_); }
-  std::string codes(int64_t count, double deviation) {
-    std::string hex;
-    for (int64_t i = 0; i < count; ++i)
-      hex += fmt::format("{:02x}",
-                         static_cast<uint8_t>(static_cast<int8_t>(std::clamp(normal() * deviation, -127.0, 127.0))));
-    return "x\"" + hex + "\"";
-  }
-  std::string words(int64_t count, double deviation) {  // i32
-    std::string hex;
-    for (int64_t i = 0; i < count; ++i) {
-      auto value = static_cast<uint32_t>(static_cast<int32_t>(normal() * deviation));
-      for (int byte = 0; byte < 4; ++byte) hex += fmt::format("{:02x}", (value >> (8 * byte)) & 255);
-    }
-    return "x\"" + hex + "\"";
-  }
-  std::string floats(int64_t count, double mean, double deviation) {
-    std::string hex;
-    for (int64_t i = 0; i < count; ++i) {
-      auto value = static_cast<float>(mean + deviation * normal());
-      uint8_t bytes[4];
-      std::memcpy(bytes, &value, 4);
-      for (uint8_t byte : bytes) hex += fmt::format("{:02x}", byte);
-    }
-    return "x\"" + hex + "\"";
-  }
-
- private:
-  std::mt19937 engine_{42};
-  std::normal_distribution<double> normal_;
-};
-
-struct Errors {
-  double most = 0;  // in steps
-  double mean = 0;
-  double sqnr = 0;          // dB, against the reference after its own rounding
-  double beyond = 0;        // what is more than a step, over the result or 1 where that is smaller
-  int64_t wide_tables = 0;  // constants of 513 samples
-};
-
-// The code of element i of an input.
-using Codes = std::function<int64_t(const Type& type, size_t input, int64_t i)>;
-
-tosa::DType tosa_type(DType dtype) { return dtype == DType::I16 ? tosa::DType::I16 : tosa::DType::I8; }
-
-double code_at(Bytes data, DType dtype, size_t i) {
-  if (dtype == DType::I8) return reinterpret_cast<const int8_t*>(data.data())[i];
-  if (dtype == DType::I16) return reinterpret_cast<const int16_t*>(data.data())[i];
-  return reinterpret_cast<const int32_t*>(data.data())[i];
-}
-
-Errors run(const std::string& text, const std::string& target_name, double deviation = 40, const Codes& given = {}) {
-  SCOPED_TRACE(target_name + "\n" + text.substr(0, 2000));
-  Errors errors{1e9, 1e9, -1e9, 1e9};
-  Result<Graph> reference = parse(text), graph = parse(text);
-  if (!reference) ADD_FAILURE() << reference.error().message;
-  if (!reference) return errors;
-  CompileOptions options;
-  Pipeline pipeline{.options = options, .target = *parse_target(target_name)};
-  if (Result<void> ran = run_steps(*graph, pipeline, "ports", "partition"); !ran) ADD_FAILURE() << ran.error().message;
-  const Partition& parts = pipeline.partition;
-  for (const HostReason& host : parts.host) ADD_FAILURE() << host.op << " stays on the host: " << host.reason;
-  if (parts.regions.size() != 1 || !parts.host.empty()) return errors;
-  const Graph& region = *parts.regions[0];
-  Result<tosa::Program> program = lower(region);
-  if (!program) ADD_FAILURE() << program.error().message;
-  if (!program) return errors;
-
-  Numbers numbers;
-  std::vector<Tensor> floats;
-  std::vector<tosa::TensorData> arguments(region.inputs().size());
-  for (ValueId id : reference->inputs()) {
-    const Type& type = reference->type(id);
-    Tensor tensor = make_tensor(DType::F32, type.shape);
-    int64_t at = 0;
-    for (float& x : tensor.as<float>()) {
-      double normal = numbers.normal() * deviation * (type.dtype == DType::I16 ? 256 : 1);
-      double code = given ? static_cast<double>(given(type, floats.size(), at++) - type.zero_point()) : normal;
-      x = static_cast<float>(code * type.scale());
-    }
-    Buffer codes = *quantize(tensor, type);
-    floats.push_back(dequantize(codes, type));
-    for (size_t i = 0; i < arguments.size(); ++i)
-      if (region.value(region.inputs()[i]).name == reference->value(id).name)
-        arguments[i] = {tosa_type(type.dtype), tosa::Shape(type.shape.begin(), type.shape.end()), codes};
-  }
-  Result<std::vector<Tensor>> wanted = execute(*reference, floats);
-  Result<std::vector<tosa::TensorData>> got = tosa::run(*program, arguments);
-  if (!wanted || !got) ADD_FAILURE() << (wanted ? got.error().message : wanted.error().message);
-  if (!wanted || !got) return errors;
-  const Type& type = reference->type(reference->outputs()[0]);
-  std::span<const float> w = (*wanted)[0].as<float>();
-  double signal = 0, noise = 0;
-  errors = {};
-  for (size_t i = 0; i < w.size(); ++i) {
-    double y = (code_at((*got)[0].data, type.dtype, i) - static_cast<double>(type.zero_point())) * type.scale();
-    double error = std::fabs(y - static_cast<double>(w[i]));
-    errors.most = std::max(errors.most, error / type.scale());
-    errors.mean += error / type.scale() / static_cast<double>(w.size());
-    double size = std::max(std::fabs(static_cast<double>(w[i])), std::min(1.0, 30000 * type.scale()));
-    errors.beyond = std::max(errors.beyond, (error - 1.01 * type.scale()) / size);
-    signal += static_cast<double>(w[i]) * static_cast<double>(w[i]);
-    noise += error * error;
-  }
-  errors.sqnr = 10 * std::log10(std::max(signal, 1e-30) / std::max(noise, 1e-30));
-  for (const tosa::Tensor& tensor : program->bodies[0].tensors)
-    errors.wide_tables += tensor.is_const && tensor.shape == tosa::Shape{513};
-  return errors;
-}
 
 // The same products and sums with one rounding: a tie may fall on the other side of the float one.
 void expect_exact(const std::string& text, double deviation = 40) {
@@ -363,15 +239,6 @@ TEST(Numerics, attention_that_is_spread_over_many_keys) {
 }
 
 // -- values of any size
-
-// Numbers of every magnitude that the type holds, of both signs; never zero.
-int64_t any_size(const Type& type, size_t input, int64_t i) {
-  int64_t most = dtype_max(type.dtype) - std::max<int64_t>(type.zero_point(), 0);
-  uint64_t hash = (static_cast<uint64_t>(i) * 2 + input + 1) * 0x9e3779b97f4a7c15u;
-  double share = static_cast<double>(hash >> 11) * 0x1p-53;
-  auto size = static_cast<int64_t>(std::exp(share * std::log(static_cast<double>(most))));
-  return type.zero_point() + (hash & 1 ? -1 : 1) * std::clamp<int64_t>(size, 1, most);
-}
 
 TEST(Numerics, quotients_of_any_size) {
   for (const char* a : {"i8", "i16"})

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "driver/forecast.h"
 #include "driver/pipeline.h"
 #include "import/import.h"
 #include "legalize/legalize.h"
@@ -42,6 +43,15 @@ std::string range_text(Op op) {
   return "";
 }
 
+// "0.1 %", with the bits of the operand where they matter. Nothing: exact up to rounding.
+std::string off_text(ErrorBound off) {
+  auto percent = [](double share) {
+    return share == 0 ? std::string("rounding") : fmt::format("{:.3g} %", 100 * share);
+  };
+  if (off.of_8_bits == off.of_16_bits) return off.of_8_bits == 0 ? "" : percent(off.of_8_bits);
+  return fmt::format("{} of 8 bits, {} of 16", percent(off.of_8_bits), percent(off.of_16_bits));
+}
+
 // "U55" of Ethos-U55.
 std::string short_name(NpuFamily family) {
   return std::string(facts_of(family).name.substr(std::string_view("Ethos-").size()));
@@ -70,20 +80,24 @@ std::string way_of(Op op, NpuFamily family) {
 }
 
 SupportTable core_table(const std::optional<NpuTarget>& target) {
-  SupportTable table{"Core operators",
-                     "PyTorch's operators are mapped to these.\n\n"
-                     "- `NPU`: runs on the NPU, within the limits below.\n"
-                     "- `rewritten`: a rule below makes operators of it that run on the NPU.\n"
-                     "- `border`: converts between floats and codes, where the NPU and the host meet.\n"
-                     "- `host`: a kernel of the stock runtime.\n\n"
-                     "The range of a bilinear resize is measured.",
-                     {"operator", "range of the result"},
-                     {}};
+  SupportTable table{
+      "Core operators",
+      "PyTorch's operators are mapped to these.\n\n"
+      "- `NPU`: runs on the NPU, within the limits below.\n"
+      "- `rewritten`: a rule below makes operators of it that run on the NPU.\n"
+      "- `border`: converts between floats and codes, where the NPU and the host meet.\n"
+      "- `host`: a kernel of the stock runtime.\n\n"
+      "The range of a bilinear resize is measured.\n\n"
+      "`off by`: what the integer form may add to the rounding of its result, as a share of the largest\n"
+      "number that the result's type holds. Every build holds each layer to it; nothing means rounding "
+      "alone.",
+      {"operator", "range of the result", "off by"},
+      {}};
   std::vector<NpuFamily> families = asked_families(target);
   for (NpuFamily family : families) table.head.push_back(short_name(family));
   for (int i = 0; i < kOpCount; ++i) {
     auto op = static_cast<Op>(i);
-    std::vector<std::string> row = {std::string(name_of(op)), range_text(op)};
+    std::vector<std::string> row = {std::string(name_of(op)), range_text(op), off_text(declared_off(op))};
     for (NpuFamily family : families) row.push_back(way_of(op, family));
     table.rows.push_back(std::move(row));
   }
@@ -158,8 +172,8 @@ SupportTable rule_table() {
   SupportTable table{
       "Rewrite rules",
       "Each rule is listed under the first step that runs it. A rule sees only nodes of its root operators.\n"
-      "A step whose roots are absent is skipped.",
-      {"step", "rule", "roots"},
+      "A step whose roots are absent is skipped. `off by` as above.",
+      {"step", "rule", "roots", "off by"},
       {}};
   std::set<std::string_view> seen;
   for (const Step& step : pipeline_steps()) {
@@ -169,7 +183,7 @@ SupportTable rule_table() {
       for (Op op : rule.roots) roots.push_back(name_of(op));
       std::string text =
           roots.size() > 12 ? fmt::format("{} operators", roots.size()) : fmt::format("{}", fmt::join(roots, ", "));
-      table.rows.push_back({std::string(step.name), std::string(rule.name), std::move(text)});
+      table.rows.push_back({std::string(step.name), std::string(rule.name), std::move(text), off_text(rule.off)});
     }
   }
   return table;

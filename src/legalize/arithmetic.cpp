@@ -309,7 +309,7 @@ std::span<const Rule> arithmetic_rules() {
       {"exact-factor", {Op::Mul}, exact_factor},
       {"vector-by-conv", {Op::Add, Op::Sub, Op::Mul}, vector_by_conv},
       {"requantize-by-product", {Op::Quantize}, requantize_by_product},
-      {"function-of-one", {Op::Pow, Op::Remainder}, function_of_one},
+      {"function-of-one", {Op::Pow, Op::Remainder}, function_of_one, {0, 2e-3}},
       {"cumsum-by-conv", {Op::CumSum}, cumsum_by_conv},
       {"narrow-argmax", {Op::ArgMax}, narrow_argmax},
       {"argmin-to-argmax", {Op::ArgMin}, argmin_to_argmax},

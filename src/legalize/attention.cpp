@@ -161,8 +161,8 @@ const Node* reader_as_weights(Rewriter& rw, const Node& softmax) {
 
 std::span<const Rule> attention_rules() {
   static const Rule kRules[] = {
-      {"expand-attention", {Op::Attention}, expand_attention},
-      {"fuse-softmax-into-matmul", {Op::MatMul}, fuse_softmax_into_matmul},
+      {"expand-attention", {Op::Attention}, expand_attention, {1e-2, 5e-4}},
+      {"fuse-softmax-into-matmul", {Op::MatMul}, fuse_softmax_into_matmul, {1e-2, 0}},
   };
   return kRules;
 }

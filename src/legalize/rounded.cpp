@@ -74,24 +74,56 @@ bool jumps_on_16_bits(const Rewriter& rw, const Node& n) {
   return computes_on_codes(rw, n) && rw.type(n.inputs[0]).dtype == DType::I16;
 }
 
-constexpr double kExact = 0.25;  // of a code: none is that near to a whole number without being one
+// How often `alpha` goes into x of 16 bits. Sums have 32 bits, with kFiner steps in one of x, so that what is rounded
+// down or up is exact: a float, with 512 of them, cannot tell more.
+enum class To { Nearest, Below, Above, Zero };
+constexpr double kFiner = 4096;
 
-// floor, ceil, trunc, round and frac of 16 bits  ->  sums that are rounded to whole numbers
+// 32 bits hold half of `alpha` in such steps, and 16 bits the result.
+bool has_multiples(const Type& x, double alpha) {
+  constexpr double kMost = 4096;  // of the rest, 32 bits hold as many times what its own 16 bits do
+  const double size = std::fabs(alpha);
+  return largest(x) < kMost * size && size * kFiner < 0x1p29 * x.scale();
+}
+
+ValueId multiples(Rewriter& rw, ValueId x, double alpha, To to) {
+  const Type type = rw.type(x);
+  if (to == To::Zero) {
+    ValueId zero = scalar(rw, DType::I16, type.rank(), 0, type.scale());
+    const bool up = alpha < 0;
+    ValueId positive = multiples(rw, rw.make(Op::Maximum, {x, zero}, {}, type), alpha, up ? To::Above : To::Below);
+    ValueId negative = multiples(rw, rw.make(Op::Minimum, {x, zero}, {}, type), alpha, up ? To::Below : To::Above);
+    return rw.make(Op::Add, {positive, negative}, {}, i16_type(type.shape, 1.0));
+  }
+  auto number = [&](DType dtype, double value) {
+    return scalar(rw, dtype, type.rank(), value < 0 ? -1 : 1, std::fabs(value));
+  };
+  if (to != To::Nearest) {
+    const double fine = type.scale() / kFiner, half = alpha / 2 - std::copysign(fine, alpha);
+    x = rw.make(Op::Add, {x, number(DType::I32, to == To::Below ? -half : half)}, {}, i32_type(type.shape, fine));
+  }
+  return rw.make(Op::Mul, {x, number(DType::I16, 1 / alpha)}, {}, i16_type(type.shape, 1.0));
+}
+
+// x - times * alpha
+ValueId rest_of(Rewriter& rw, ValueId x, ValueId times, double alpha, const Attrs& attrs, const Type& out) {
+  const Type type = rw.type(x);
+  ValueId factor = scalar(rw, DType::I16, type.rank(), alpha < 0 ? -1 : 1, std::fabs(alpha));
+  const double most = largest(type) + std::fabs(alpha);
+  ValueId taken = rw.make(Op::Mul, {times, factor}, {}, i32_type(type.shape, most * 0x1p-26));
+  return rw.make(Op::Sub, {x, taken}, attrs, out);
+}
+
+// floor, ceil, trunc, round and frac of 16 bits  ->  how often one goes into them, and what is left
 bool round_by_sum(Rewriter& rw, const Node& n) {
   const std::string fn = n.text(Key::Fn);
-  const Type x = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
-  if (!jumps_on_16_bits(rw, n) || largest(x) >= 32767) return false;
-  ValueId result = kNone;
-  if (fn == "floor" || fn == "ceil")
-    result = whole(rw, n.inputs[0], fn == "ceil", kExact);
-  else if (fn == "trunc" || fn == "frac")
-    result = whole_towards_zero(rw, n.inputs[0], kExact);
-  else if (fn == "round")
-    result = times_one(rw, n.inputs[0], {}, i16_type(x.shape, 1.0));
-  else
-    return false;
-  rw.replace(n, fn == "frac" ? rw.make(Op::Sub, {n.inputs[0], result}, clamp_of(n), out)
-                             : times_one(rw, result, clamp_of(n), out));
+  const Type out = rw.type(n.outputs[0]);
+  if (fn != "floor" && fn != "ceil" && fn != "trunc" && fn != "frac" && fn != "round") return false;
+  if (!jumps_on_16_bits(rw, n) || !has_multiples(rw.type(n.inputs[0]), 1)) return false;
+  const To to = fn == "floor" ? To::Below : fn == "ceil" ? To::Above : fn == "round" ? To::Nearest : To::Zero;
+  ValueId times = multiples(rw, n.inputs[0], 1, to);
+  rw.replace(
+      n, fn == "frac" ? rest_of(rw, n.inputs[0], times, 1, clamp_of(n), out) : times_one(rw, times, clamp_of(n), out));
   return true;
 }
 
@@ -99,14 +131,10 @@ bool round_by_sum(Rewriter& rw, const Node& n) {
 bool remainder_by_sum(Rewriter& rw, const Node& n) {
   const std::string fn = n.text(Key::Fn);
   if (!jumps_on_16_bits(rw, n) || (fn != "remainder" && fn != "fmod")) return false;
-  const Type x = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
-  const double alpha = n.real(Key::Alpha), most = largest(x) / std::fabs(alpha) + 1;
-  if (!(most < 32767)) return false;
-  auto number = [&](double value) { return scalar(rw, DType::I16, x.rank(), value < 0 ? -1 : 1, std::fabs(value)); };
-  ValueId quotient = rw.make(Op::Mul, {n.inputs[0], number(1 / alpha)}, {}, i16_type(x.shape, most / 32767));
-  ValueId times = fn == "fmod" ? whole_towards_zero(rw, quotient, kExact) : whole(rw, quotient, false, kExact);
-  ValueId taken = rw.make(Op::Mul, {times, number(alpha)}, {}, i16_type(x.shape, most * std::fabs(alpha) / 32767));
-  rw.replace(n, rw.make(Op::Sub, {n.inputs[0], taken}, clamp_of(n), out));
+  const double alpha = n.real(Key::Alpha);
+  if (!has_multiples(rw.type(n.inputs[0]), alpha)) return false;
+  ValueId times = multiples(rw, n.inputs[0], alpha, fn == "fmod" ? To::Zero : To::Below);
+  rw.replace(n, rest_of(rw, n.inputs[0], times, alpha, clamp_of(n), rw.type(n.outputs[0])));
   return true;
 }
 
@@ -157,6 +185,19 @@ bool cut_to_change(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// sin(x), cos(x) of 16 bits over several turns  ->  of x less its whole turns: a table has 512 steps for all of x
+bool turn_back(Rewriter& rw, const Node& n) {
+  constexpr double kTurn = 2 * M_PI;
+  const std::string fn = n.text(Key::Fn);
+  if (!jumps_on_16_bits(rw, n) || (fn != "sin" && fn != "cos")) return false;
+  const Type x = rw.type(n.inputs[0]);
+  if (largest(x) <= 2 * kTurn || !has_multiples(x, kTurn)) return false;
+  const Type half = i16_type(x.shape, 1.001 * kTurn / 2 / 32767);  // what is near a half may be rounded to either side
+  ValueId rest = rest_of(rw, n.inputs[0], multiples(rw, n.inputs[0], kTurn, To::Nearest), kTurn, {}, half);
+  rw.replace(n, rw.make(Op::Unary, {rest}, n.attrs, rw.type(n.outputs[0])));
+  return true;
+}
+
 // sign of 16 bits  ->  the codes, cut to -1, 0 and 1
 bool sign_by_cutting(Rewriter& rw, const Node& n) {
   if (!jumps_on_16_bits(rw, n) || n.text(Key::Fn) != "sign") return false;
@@ -202,6 +243,7 @@ std::span<const Rule> rounded_rules() {
       {"remainder-by-sum", {Op::Unary}, remainder_by_sum},
       {"sign-by-cutting", {Op::Unary}, sign_by_cutting},
       {"choose-by-comparing", {Op::Unary}, choose_by_comparing},
+      {"turn-back", {Op::Unary}, turn_back},
       {"cut-to-change", {Op::Unary}, cut_to_change},
   };
   return kRules;

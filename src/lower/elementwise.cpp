@@ -61,7 +61,13 @@ Result<tosa::TensorId> Lowering::mul(const Node& n) {
       keeps_codes(left.scale() * to_tensor(factor).as<float>()[0] / out(n).scale(), tosa_dtype(left.dtype)))
     return activate(operand(n.inputs[0]), n);
   // A square gets two rescales too: one with two readers would not be merged into the product.
-  return narrow(b.mul(widen(n, 0, 1.0), widen(n, 1, 1.0)), scale, n);
+  Id a = widen(n, 0, 1.0), c = widen(n, 1, 1.0);
+  // Where the factors could make more than 32 bits together, the lowest go: a total times the inverse of its sum, whose
+  // product has 30 bits in truth, keeps 22 of them.
+  const tosa::CodeRange left_codes = bounds_.of(a), right_codes = bounds_.of(c);
+  int8_t drop = 0;
+  while (std::ldexp(left_codes.magnitude() * right_codes.magnitude(), -drop) > 0x1p31 - 1) ++drop;
+  return narrow(b.mul(a, c, drop), std::ldexp(scale, drop), n);
 }
 
 Result<tosa::TensorId> Lowering::min_max(const Node& n) {

@@ -12,4 +12,8 @@ namespace swoop {
 // result of the node that has no TOSA form.
 Result<tosa::Program> lower(const Graph& region, std::string* culprit = nullptr);
 
+// What lower's own form of an operator may be off by where its first operand has 8 or 16 bits, as an ErrorBound
+// (rewriter.h) has it: quotients and functions are no rule's.
+double lowered_off(Op op, int bits);
+
 }  // namespace swoop

@@ -26,6 +26,13 @@ bool keeps_codes(double scale, tosa::DType dtype);
 tosa::DType tosa_dtype(DType dtype);
 tosa::Shape tosa_shape(const Shape& shape);
 
+// Of 16-bit tables, as a share of the largest result: what bends more between two samples becomes a sum of tables.
+constexpr double kTableOff = 2e-3;
+// Of quotients, roots and logarithms: normal.cpp says of what it is made.
+constexpr double kNormalOff = 1e-4;
+
+class CodeFunction;
+
 class Lowering {
  public:
   Lowering(const Graph& graph, tosa::Program& program, std::string body_name);
@@ -67,6 +74,7 @@ class Lowering {
   Result<Id> unary(const Node& n);
   Id interpolate(Id x, std::span<const int64_t> entries, std::string_view name);
   bool clamped_by_table(const Node& n) const;
+  Result<Id> unary_by_windows(const Node& n, const CodeFunction& function, Id x, double unit);
   // -- normal.cpp
   struct Normal {
     Id mantissa;  // i16

@@ -79,11 +79,13 @@ tosa::TensorId Lowering::quotient(Id a, double a_scale, const Node& n, size_t di
   // The product's 30 bits: of a dividend with more than 15 the lowest go with it.
   tosa::CodeRange codes = bounds_.of(a);
   int8_t drop = 0;
-  while (std::ldexp(std::max(-codes.low, codes.high) * kTop, -drop) >= 0x1p30) ++drop;
+  while (std::ldexp(codes.magnitude() * kTop, -drop) >= 0x1p30) ++drop;
   double ratio = std::ldexp(a_scale, drop) / in(n, divisor).scale() / out(n).scale() / kTop;
   // The step of the shifted product should not be coarser than the result's. A divisor that is too small for that sends
-  // all but the two smallest codes of a beyond 16 bits.
+  // all but the two smallest codes of a beyond 16 bits. Divisors that are never small leave more of the product.
   int most = 30 - (positive ? std::clamp(static_cast<int>(std::ceil(std::log2(ratio))), 0, 30) : 0);
+  if (const int64_t least = in(n, divisor).quant->qmin - in(n, divisor).zero_point(); least > 0)
+    most = std::min(most, 30 - std::ilogb(static_cast<double>(least)));
   Normal normal = normalise(x, positive, false, int64_t{1} << (30 - most));
   Id share = interpolate(normal.mantissa, positive && !half_table_.empty() ? half_table_ : reciprocals(),
                          fmt::format("{}_reciprocal", n.name));

@@ -1,15 +1,17 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "lower/lowering.h"
 
 namespace swoop {
 
-namespace {
-
 // The function of a unary node between its types, on codes.
 class CodeFunction {
  public:
+  static constexpr int kHalf = 256;      // samples on either side of a 16-bit table's middle
+  static constexpr double kApart = 128;  // codes between them
+
   CodeFunction(const Node& n, const Type& from, const Type& to)
       : from_(from),
         to_(to),
@@ -28,8 +30,8 @@ class CodeFunction {
     std::vector<int64_t> entries(count);
     std::vector<bool> defined(count);
     for (size_t i = 0; i < count; ++i) {
-      int64_t code =
-          std::clamp(first + step * static_cast<int64_t>(i), from_.quant->qmin, from_.quant->qmax + (step > 1));
+      auto code = static_cast<double>(
+          std::clamp(first + step * static_cast<int64_t>(i), from_.quant->qmin, from_.quant->qmax + (step > 1)));
       float y = of(code);
       entries[i] = code_of(y);
       defined[i] = !std::isnan(y);
@@ -44,20 +46,50 @@ class CodeFunction {
     return entries;
   }
 
-  // How far the function is from the straight line between two samples of a 16-bit table, at most, in steps of the
-  // result.
-  double bend(std::span<const int64_t> entries) const {
+  // How far the function is from the straight line between the samples of a 16-bit table that begins at code `from`, at
+  // most, in steps of the result. A code of the table is `unit` codes.
+  double bend(double from, double unit) const {
+    constexpr int kBetween = 8;
+    const double to = from + unit * kApart, left = at(from), right = at(to);
     double most = 0;
-    for (size_t i = 0; i + 1 < entries.size(); ++i) {
-      float y = of(-32768 + 128 * static_cast<int64_t>(i) + 64);
-      double line = static_cast<double>(entries[i] + entries[i + 1]) / 2;
-      if (!std::isnan(y)) most = std::max(most, std::fabs(line - static_cast<double>(code_of(y))));
+    for (int i = 1; i < kBetween; ++i) {
+      const double share = static_cast<double>(i) / kBetween;
+      float y = of(from + share * (to - from));
+      if (!std::isnan(y))
+        most = std::max(most, std::fabs(left + share * (right - left) - static_cast<double>(code_of(y))));
     }
     return most;
   }
 
+  double bend() const {
+    double most = 0;
+    for (int i = -kHalf; i < kHalf; ++i) most = std::max(most, bend(kApart * i, 1.0));
+    return most;
+  }
+
+  // Whether the table bends by more than it may. Next to where the type cuts the results off, they are less exact.
+  bool steep(double from, double unit) const {
+    auto cut = [&](double y) {
+      return y <= static_cast<double>(to_.quant->qmin) || y >= static_cast<double>(to_.quant->qmax);
+    };
+    const double share = cut(at(from)) || cut(at(from + unit * kApart)) ? kTableOff : kTableOff / 4;
+    return bend(from, unit) > share * static_cast<double>(std::max(-to_.quant->qmin, to_.quant->qmax));
+  }
+
+  bool steep() const {
+    for (int i = -kHalf; i < kHalf; ++i)
+      if (steep(kApart * i, 1.0)) return true;
+    return false;
+  }
+
+  // The result for a code, which may be between two; zero where it is not defined.
+  double at(double code) const {
+    float y = of(code);
+    return std::isnan(y) ? 0.0 : static_cast<double>(std::max<int64_t>(code_of(y), -32767));
+  }
+
  private:
-  float of(int64_t code) const {
+  float of(double code) const {
     float x = (static_cast<float>(code) - static_cast<float>(from_.zero_point())) * static_cast<float>(from_.scale());
     return std::clamp(function_->of(x, alpha_, beta_), min_, max_);
   }
@@ -74,6 +106,8 @@ class CodeFunction {
   float max_;
 };
 
+namespace {
+
 // Above this bend a function with a normal form takes that: half a step is what rounding costs anyway.
 constexpr double kStraight = 2;
 
@@ -82,6 +116,70 @@ bool has_normal_form(std::string_view fn) {
     if (fn == known) return true;
   return false;
 }
+
+// The codes of x that a 16-bit table spreads its own over.
+struct Window {
+  double centre = 0;
+  double unit = 1;  // codes of x per code of the table
+
+  double sample(int i) const { return centre + unit * CodeFunction::kApart * i; }  // -kHalf .. kHalf
+  double cut(double code) const { return std::clamp(code, centre - unit * 32768, centre + unit * 32767); }
+};
+
+struct WindowTable {
+  Window window;
+  std::vector<int64_t> entries;
+};
+
+// A function as a sum of tables. Where one over all codes bends too much between two samples, it is level, and a table
+// over a sixteenth of its codes, which is level outside, adds what is missing; and so on inside that. A table over a
+// window is zero in the middle between its ends.
+class WindowTables {
+ public:
+  explicit WindowTables(const CodeFunction& function) : function_(function) {}
+
+  // False: it is too steep, or in too many places.
+  bool add(const Window& window, double middle = 0) {
+    constexpr size_t kMost = 8;
+    if (tables_.size() == kMost) return false;
+    const std::vector<Window> inner = steep_inside(window);
+    std::vector<int64_t> entries;
+    for (int i = -kHalf; i <= kHalf; ++i) {
+      double entry = function_.at(window.sample(i)) - middle;
+      for (const Window& w : inner) entry -= function_.at(w.cut(window.sample(i))) - middle_of(w);
+      const double before = entries.empty() ? entry : static_cast<double>(entries.back());
+      if (std::fabs(entry) > 32767 || std::fabs(entry - before) > 32767) return false;
+      entries.push_back(static_cast<int64_t>(entry));
+    }
+    tables_.push_back({window, std::move(entries)});
+    return std::all_of(inner.begin(), inner.end(), [&](const Window& w) { return add(w, middle_of(w)); });
+  }
+
+  std::span<const WindowTable> tables() const { return tables_; }
+
+ private:
+  static constexpr int kHalf = CodeFunction::kHalf;
+
+  double middle_of(const Window& w) const {
+    return std::nearbyint((function_.at(w.cut(-INFINITY)) + function_.at(w.cut(INFINITY))) / 2);
+  }
+
+  std::vector<Window> steep_inside(const Window& outer) const {
+    constexpr int kReach = 16;  // samples on either side of a window's centre
+    std::vector<Window> windows;
+    if (outer.unit * CodeFunction::kApart <= 1) return windows;  // every code is a sample
+    for (int centre = -kHalf; centre <= kHalf; centre += 2 * kReach) {
+      bool steep = false;
+      for (int i = std::max(centre - kReach, -kHalf); i < std::min(centre + kReach, kHalf); ++i)
+        steep |= function_.steep(outer.sample(i), outer.unit);
+      if (steep) windows.push_back({outer.sample(centre), outer.unit * kReach / kHalf});
+    }
+    return windows;
+  }
+
+  const CodeFunction& function_;
+  std::vector<WindowTable> tables_;
+};
 
 }  // namespace
 
@@ -100,6 +198,26 @@ bool Lowering::clamped_by_table(const Node& n) const {
   if (reader.op != Op::Unary || out(n).dtype != DType::I16 || has_normal_form(reader.text(Key::Fn))) return false;
   const Quant& codes = *out(n).quant;
   return codes.qmin % 128 == 0 && codes.qmax % 128 == 0;  // both are samples
+}
+
+// x is i16; `unit`: a step of `function`'s results in steps of n's.
+Result<tosa::TensorId> Lowering::unary_by_windows(const Node& n, const CodeFunction& function, Id x, double unit) {
+  WindowTables windows(function);
+  if (!windows.add({})) return cannot(n, "its function is too steep for tables of 16 bits");
+  const Id wide = rescale(x, 1.0, 0, 0, tosa::DType::I32);
+  std::optional<Id> sum;
+  for (const WindowTable& table : windows.tables()) {
+    Id inside = x;
+    if (table.window.unit < 1) {
+      const auto centre = static_cast<int64_t>(table.window.centre);
+      inside = centre == 0 ? wide : b.sub(wide, number(centre, wide));
+      inside = rescale(inside, 1 / table.window.unit, 0, 0, tosa::DType::I16);  // cuts what is outside
+    }
+    Id part = interpolate(inside, table.entries, fmt::format("{}_table", n.name));
+    part = rescale(part, 1.0, 0, 0, tosa::DType::I32);
+    sum = sum ? b.add(*sum, part) : part;
+  }
+  return narrow(*sum, unit, n);
 }
 
 Result<tosa::TensorId> Lowering::unary(const Node& n) {
@@ -135,8 +253,10 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
   CodeFunction function(n, wide, whole);
   if (!function.known()) return cannot(n, "its function is unknown");
   std::vector<int64_t> entries = function.table(-32768, 128, 513);
-  if (from.dtype == DType::I16 && has_normal_form(n.text(Key::Fn)) && function.bend(entries) > kStraight)
-    return normal_unary(n);
+  if (from.dtype == DType::I16) {
+    if (has_normal_form(n.text(Key::Fn)) && function.bend() > kStraight) return normal_unary(n);
+    if (function.steep()) return unary_by_windows(n, function, x, whole.scale() / to.scale());
+  }
   // Neighbours further apart than 16 bits are halved.
   bool steep = false;
   for (size_t i = 1; i < entries.size(); ++i) steep |= std::abs(entries[i] - entries[i - 1]) > 32767;
@@ -152,6 +272,12 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
   }
   return rescale(result, unit * whole.scale() / to.scale(), 0, to.zero_point(),
                  tosa_dtype(to.dtype));  // the fused clamp is in the table
+}
+
+double lowered_off(Op op, int bits) {
+  if (op == Op::Div) return kNormalOff;
+  if (op == Op::Unary && bits == 16) return kTableOff;
+  return 0;
 }
 
 }  // namespace swoop

@@ -161,8 +161,8 @@ class FlatDifferences {
 };
 
 // Convolutions with the same weights and the same scales, but other biases: regor encodes weights, scales and biases
-// once, and knows them again by weights and scales alone. The scales of the second bias are made smaller by one part in
-// 2^30, those of the third by two.
+// once, and knows them again by weights and scales alone. For the second bias, the scale of one channel is made smaller
+// by its last bit: one part in 2^30, or in 2^14 with 16 bits. For the third it is that of the next channel.
 class DistinctScales {
  public:
   explicit DistinctScales(tosa::Body& body) : body_(body), rescale_(body.tensors.size(), nullptr) {
@@ -175,14 +175,14 @@ class DistinctScales {
       const bool conv =
           op.op == tosa::Op::Conv2d || op.op == tosa::Op::DepthwiseConv2d || op.op == tosa::Op::TransposeConv2d;
       tosa::Operator* rescale = conv ? rescale_[op.outputs[0]] : nullptr;
-      if (!rescale || !std::get<tosa::RescaleAttributes>(rescale->attributes).scale32) continue;
+      if (!rescale) continue;
       const std::string_view weights = bytes_of(op.inputs[1]), bias = bytes_of(op.inputs[2]);
       if (weights.empty()) continue;  // computed
       auto& biases = biases_[{weights, bytes_of(rescale->inputs[1]), bytes_of(rescale->inputs[2])}];
       const auto known = std::find(biases.begin(), biases.end(), bias);
-      const auto place = static_cast<int32_t>(known - biases.begin());
+      const auto place = static_cast<size_t>(known - biases.begin());
       if (known == biases.end()) biases.push_back(bias);
-      if (place > 0) rescale->inputs[1] = less(rescale->inputs[1], place);
+      if (place > 0) rescale->inputs[1] = less(rescale->inputs[1], place - 1);
     }
   }
 
@@ -193,17 +193,27 @@ class DistinctScales {
     return {reinterpret_cast<const char*>(data.data()), data.size()};
   }
 
-  tosa::TensorId less(tosa::TensorId multipliers, int32_t by) {
+  // The multipliers with a smaller one in place `at`, or what is left of it after all of them.
+  tosa::TensorId less(tosa::TensorId multipliers, size_t at) {
     tosa::Tensor copy = body_.tensors[multipliers];
     copy.name.clear();  // the writer makes one up
-    for (size_t at = 0; at < copy.data.size(); at += sizeof(int32_t)) {
-      int32_t multiplier = 0;
-      std::memcpy(&multiplier, copy.data.data() + at, sizeof(multiplier));
-      multiplier = std::max(multiplier - by, 0);
-      std::memcpy(copy.data.data() + at, &multiplier, sizeof(multiplier));
-    }
+    const auto count = static_cast<size_t>(tosa::element_count(copy.shape));
+    std::byte* const place = copy.data.data() + at % count * tosa::element_bytes(copy.dtype);
+    const auto by = static_cast<int32_t>(1 + at / count);
+    if (copy.dtype == tosa::DType::I16)
+      subtract<int16_t>(place, by);
+    else
+      subtract<int32_t>(place, by);
     body_.tensors.push_back(std::move(copy));
     return static_cast<tosa::TensorId>(body_.tensors.size() - 1);
+  }
+
+  template <typename Multiplier>
+  static void subtract(std::byte* place, int32_t by) {
+    Multiplier multiplier = 0;
+    std::memcpy(&multiplier, place, sizeof(multiplier));
+    multiplier = static_cast<Multiplier>(std::max(multiplier - by, 0));
+    std::memcpy(place, &multiplier, sizeof(multiplier));
   }
 
   tosa::Body& body_;

@@ -81,28 +81,40 @@ TEST(AvoidDefects, takes_a_number_less_many_dims_as_four_dims) {
   }
 }
 
+// The multipliers of convolutions with the same weights and scales and these biases, of two channels each.
+template <typename Multiplier>
+std::vector<Multiplier> multipliers_for(DType dtype, Multiplier one, std::vector<int64_t> biases) {
+  tosa::Program program;
+  tosa::Builder b(program);
+  auto x = b.input("x", dtype, {1, 2, 2, 1});
+  const int64_t weights[] = {3, 4};
+  const bool wide = dtype == DType::I16;
+  for (int64_t value : biases) {
+    const int64_t bias[] = {value, 0};
+    auto sum = b.conv2d(x, b.constant(DType::I8, {2, 1, 1, 1}, weights),
+                        b.constant(wide ? DType::I48 : DType::I32, {2}, bias), {{0, 0, 0, 0}, {1, 1}, {1, 1}}, 0, 0);
+    b.output(b.rescale(sum, {.multiplier = {one, one}, .shift = {20, 20}, .to = dtype, .scale32 = !wide}));
+  }
+  avoid_defects(program, *parse_target("ethos-u55-128"));
+  EXPECT_TRUE(tosa::validate(program));
+  std::vector<Multiplier> read;
+  for (const tosa::Operator& op : program.bodies[0].operators) {
+    if (op.op != tosa::Op::Rescale) continue;
+    const Buffer& data = program.bodies[0].tensors[op.inputs[1]].data;
+    read.resize(read.size() + 2);
+    EXPECT_EQ(data.size(), 2 * sizeof(Multiplier));
+    std::memcpy(&read[read.size() - 2], data.data(), data.size());
+  }
+  return read;
+}
+
 TEST(AvoidDefects, tells_equal_weights_with_other_biases_apart) {
-  // Two convolutions with the same weights and scales, the second with `bias`.
-  auto multipliers = [](int64_t bias) {
-    tosa::Program program;
-    tosa::Builder b(program);
-    auto x = b.input("x", DType::I8, {1, 2, 2, 1});
-    const int64_t weight[] = {3}, biases[] = {0, bias};
-    for (int64_t value : biases) {
-      auto sum = b.conv2d(x, b.constant(DType::I8, {1, 1, 1, 1}, weight), b.constant(DType::I32, {1}, {&value, 1}),
-                          {{0, 0, 0, 0}, {1, 1}, {1, 1}}, 0, 0);
-      b.output(b.rescale(sum, {.multiplier = {1 << 30}, .shift = {31}}));
-    }
-    avoid_defects(program, *parse_target("ethos-u55-128"));
-    EXPECT_TRUE(tosa::validate(program));
-    std::vector<int32_t> read;
-    for (const tosa::Operator& op : program.bodies[0].operators)
-      if (op.op == tosa::Op::Rescale)
-        std::memcpy(&read.emplace_back(), program.bodies[0].tensors[op.inputs[1]].data.data(), sizeof(int32_t));
-    return read;
-  };
-  EXPECT_EQ(multipliers(0), (std::vector<int32_t>{1 << 30, 1 << 30}));
-  EXPECT_EQ(multipliers(7), (std::vector<int32_t>{1 << 30, (1 << 30) - 1}));
+  const int32_t one = 1 << 30;
+  EXPECT_EQ(multipliers_for<int32_t>(DType::I8, one, {0, 0}), (std::vector<int32_t>{one, one, one, one}));
+  EXPECT_EQ(multipliers_for<int32_t>(DType::I8, one, {0, 7, 0, 8, 9}),
+            (std::vector<int32_t>{one, one, one - 1, one, one, one, one, one - 1, one - 2, one}));
+  const int16_t half = 1 << 14;
+  EXPECT_EQ(multipliers_for<int16_t>(DType::I16, half, {0, 7}), (std::vector<int16_t>{half, half, half - 1, half}));
 }
 
 TEST(AvoidDefects, changes_no_result) {

@@ -105,7 +105,7 @@ Range range_of(const Context& c, Draft& draft) {
           std::min(fixed.min, static_cast<double>(measured.lowest_peak[from]) - mask_depth(c.graph.type(from).shape));
   }
   int levels = precision_of(c, draft) == Precision::Int16 ? 65536 : 256;
-  Range chosen = choose_range(*statistics, method, c.request.options.percentile, levels);
+  Range chosen = choose_range(*statistics, method, c.request.options.percentile, levels, c.request.room);
   draft.range = joined(fixed, within_bounds(c, chosen, draft.sources));
   return *draft.range;
 }

@@ -134,7 +134,7 @@ std::string lacking(const Measured& measured, const QuantizeReport& report) {
   constexpr double kTooMuch = 3;  // dB
   if (report.samples >= kEnoughSamples) return "";
   if (report.samples == 1) return "it does not show how far others reach";
-  if (report.left_out && report.left_out->seen_db - report.left_out->unseen_db > kTooMuch)
+  if (report.left_out && report.left_out->loss_db() > kTooMuch)
     return fmt::format("with the ranges of the others, the last one has {:.1f} dB instead of {:.1f} dB",
                        report.left_out->unseen_db, report.left_out->seen_db);
   const double share = uncertain_share(measured);

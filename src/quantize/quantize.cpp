@@ -45,8 +45,9 @@ void choose_types_of_bodies(Graph& graph, const Borders& borders, const TypeRequ
     if (measured == request.measured.bodies.end()) continue;
     for (size_t b = 0; b < node.bodies.size(); ++b) {
       Graph& body = *node.bodies[b];
-      TypeRequest inside{request.options, measured->second[b], request.raised,
-                         fmt::format("{}{}/{}/", request.path, node.name, b)};
+      TypeRequest inside{
+          request.options, measured->second[b], request.raised, fmt::format("{}{}/{}/", request.path, node.name, b), {},
+          request.room};
       if (borders.domains[id] == Domain::Branch) {
         for (size_t i = 0; i < body.inputs().size(); ++i) {
           const Type& operand = graph.type(node.inputs[i + 1]);
@@ -104,21 +105,48 @@ bool can_leave_out(const Graph& graph, const Samples& samples) {
   return true;
 }
 
-// The float output of `sample` that loses most when its ranges come from the other samples. `seen` and `unseen` are
-// `prepared` with ranges from all and from the others.
-Result<std::optional<LeftOut>> leave_out(const Graph& prepared, const Graph& seen, const Graph& unseen,
-                                         const Sample& sample, OpaqueKernels* opaque) {
-  TRY_ASSIGN(std::vector<Tensor> exact, execute(prepared, sample, {opaque}));
-  TRY_ASSIGN(std::vector<Tensor> with, execute(seen, sample, {opaque}));
-  TRY_ASSIGN(std::vector<Tensor> without, execute(unseen, sample, {opaque}));
-  std::optional<LeftOut> worst;
+// The last sample as a judge of ranges.
+struct Judgement {
+  std::optional<LeftOut> worst;  // of the outputs; absent: none is float
+  double unseen_db = 0;          // of all outputs, the mean
+};
+
+// The last sample with ranges that it had a part in, and with those of the others.
+Result<Judgement> judge(const Graph& prepared, const TypeRequest& request, const Measured& others, const Sample& sample,
+                        std::span<const Tensor> exact) {
+  Graph seen = clone(prepared), unseen = clone(prepared);
+  choose_types(seen, request);
+  choose_types(unseen, {request.options, others, request.raised, {}, {}, request.room});
+  TRY_ASSIGN(std::vector<Tensor> with, execute(seen, sample, {request.options.opaque}));
+  TRY_ASSIGN(std::vector<Tensor> without, execute(unseen, sample, {request.options.opaque}));
+  Judgement judgement;
   for (size_t i = 0; i < exact.size(); ++i) {
     if (exact[i].dtype != DType::F32) continue;
-    auto db = [&](const Tensor& actual) { return sqnr_db(std::span(&exact[i], 1), std::span(&actual, 1)); };
+    auto db = [&](const Tensor& actual) { return sqnr_db(exact.subspan(i, 1), std::span(&actual, 1)); };
     LeftOut output{db(with[i]), db(without[i])};
-    if (!worst || output.seen_db - output.unseen_db > worst->seen_db - worst->unseen_db) worst = output;
+    judgement.unseen_db += output.unseen_db / static_cast<double>(exact.size());
+    if (!judgement.worst || output.loss_db() > judgement.worst->loss_db()) judgement.worst = output;
   }
-  return worst;
+  return judgement;
+}
+
+// Where the last sample does clearly worse with the ranges of the others, all ranges get more room, until it does not;
+// but only as much as is a gain. Returns what becomes of it then.
+Result<std::optional<LeftOut>> make_room(const Graph& prepared, TypeRequest& request, const Measured& others,
+                                         const Sample& sample) {
+  constexpr double kClearly = 1, kGain = 0.5;  // dB
+  TRY_ASSIGN(std::vector<Tensor> exact, execute(prepared, sample, {request.options.opaque}));
+  TRY_ASSIGN(Judgement best, judge(prepared, request, others, sample, exact));
+  for (double room : {2.0, 4.0}) {
+    if (!best.worst || best.worst->loss_db() <= kClearly) break;
+    TypeRequest wider = request;
+    wider.room = room;
+    TRY_ASSIGN(Judgement judgement, judge(prepared, wider, others, sample, exact));
+    if (judgement.unseen_db < best.unseen_db + kGain) continue;
+    request.room = room;
+    best = judgement;
+  }
+  return best.worst;
 }
 
 }  // namespace
@@ -146,14 +174,12 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   if (options.min_sqnr) {
     TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, request.raised, report));
   }
+  if (others) {
+    TRY_ASSIGN(report.left_out, make_room(prepared, request, *others, samples.inputs.back()));
+  }
   ChosenTypes chosen = choose_types(graph, request);
   report.values = std::move(chosen.values);
   report.bias_corrected = chosen.bias_corrected;
-  if (others) {
-    Graph unseen = clone(prepared);
-    choose_types(unseen, {options, *others, request.raised});
-    TRY_ASSIGN(report.left_out, leave_out(prepared, graph, unseen, samples.inputs.back(), options.opaque));
-  }
   report.warnings = doubts(prepared, measured, report);
   return report;
 }

@@ -116,6 +116,8 @@ struct ValueReport {
 struct LeftOut {
   double seen_db = 0;
   double unseen_db = 0;
+
+  double loss_db() const { return seen_db - unseen_db; }
 };
 
 struct QuantizeReport {

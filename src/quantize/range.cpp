@@ -112,13 +112,14 @@ Range mse_range(const Statistics& s, int levels) {
 
 Range with_zero(Range range) { return {std::min(range.min, 0.0), std::max(range.max, 0.0)}; }
 
-// Room for what the samples did not show, on sides where nothing was clipped on purpose.
-Range widened(Range range, const Statistics& s) {
+// Room for what the samples did not show, on sides where nothing was clipped on purpose; more of it on all sides.
+Range widened(Range range, const Statistics& s, double room) {
   constexpr double kUnclipped = 0.95;
   double min = static_cast<double>(s.min);
   double max = static_cast<double>(s.max);
-  if (min < 0 && range.min <= kUnclipped * min) range.min += s.likely_min() - min;
-  if (max > 0 && range.max >= kUnclipped * max) range.max += s.likely_max() - max;
+  if (room > 1) range = joined(range, {min, max});
+  if (min < 0 && range.min <= kUnclipped * min) range.min += room * (s.likely_min() - min);
+  if (max > 0 && range.max >= kUnclipped * max) range.max += room * (s.likely_max() - max);
   return range;
 }
 
@@ -158,7 +159,7 @@ Range histogram_range(const Statistics& s, int levels) {
   return {min + bin_width(s) * static_cast<double>(start), min + bin_width(s) * static_cast<double>(end + 1)};
 }
 
-Range choose_range(const Statistics& s, Method method, double percentile, int levels) {
+Range choose_range(const Statistics& s, Method method, double percentile, int levels, double room) {
   if (s.empty()) return {};
   Range all{static_cast<double>(s.min), static_cast<double>(s.max)};
   if (s.min == s.max) return with_zero(all);
@@ -166,7 +167,7 @@ Range choose_range(const Statistics& s, Method method, double percentile, int le
     case Method::MinMax: return with_zero(all);
     case Method::Percentile: return with_zero(percentile_range(s, percentile));
     case Method::Histogram: return with_zero(histogram_range(s, levels));
-    case Method::Mse: return widened(with_zero(mse_range(s, levels)), s);
+    case Method::Mse: return widened(with_zero(mse_range(s, levels)), s, room);
   }
   return with_zero(all);
 }

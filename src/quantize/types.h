@@ -22,6 +22,7 @@ struct TypeRequest {
   std::string path = {};                // of a body: "cond_1/0/"
   std::vector<Type> output_types = {};  // of a cond's body: what its outputs must come in; inputs have their types
   size_t carried = 0;                   // of a loop's body: its first inputs are its first outputs of the step before
+  double room = 1;                      // for what the samples do not show, as choose_range() has it
 };
 
 struct ChosenTypes {

@@ -230,11 +230,25 @@ TEST(Unseen, a_channel_that_a_join_would_flatten_gets_16_bits) {
   EXPECT_EQ(type("5"), DType::I8);
 }
 
-TEST(Unseen, samples_that_do_not_prepare_for_the_last_are_too_few) {
-  constexpr std::string_view kSum = R"(graph "g" (%x: f32[8], %z: f32[8])
-  %y = add %x, %z : f32[8]
+constexpr std::string_view kSum = R"(graph "g" (%x: f32[8], %z: f32[8])
+  %y = add %x, %z : f32[8] name "y"
   return %y
 )";
+
+TEST(Unseen, ranges_widen_until_the_last_sample_fits_those_of_the_others) {
+  auto louder = [](float last) {
+    return [last](size_t i, size_t s, size_t e) {
+      return (s == 3 ? last : 1.0f + 0.1f * static_cast<float>(s)) * wave(i, s, e);
+    };
+  };
+  Quantized q = quantized_with(kSum, louder(1.3f)), even = quantized_with(kSum, louder(1.0f));
+  ASSERT_TRUE(q.report && even.report);
+  EXPECT_LT(q.report->left_out->loss_db(), 1);
+  EXPECT_TRUE(q.report->warnings.empty());
+  EXPECT_GT(q.type("y").scale(), 1.3 * 1.2 * even.type("y").scale()) << "more than the louder sample itself takes";
+}
+
+TEST(Unseen, samples_that_do_not_prepare_for_the_last_are_too_few) {
   auto loud = [](size_t i, size_t s, size_t e) { return (s == 3 ? 20.0f : 1.0f) * wave(i, s, e); };
   Quantized q = quantized_with(kSum, loud);
   ASSERT_TRUE(q.report && q.report->left_out);

@@ -67,10 +67,18 @@ class Rewriter {
   std::vector<bool> queued_;
 };
 
+// What an integer form of an operator may be off by, beyond the rounding of its result: the root of the mean square
+// error, as a share of the largest number that the result's type holds. By the bits of the form's first operand.
+struct ErrorBound {
+  double of_8_bits = 0;
+  double of_16_bits = 0;
+};
+
 struct Rule {
   std::string_view name;  // the function's name in kebab case
   std::vector<Op> roots;
   bool (*apply)(Rewriter&, const Node&);  // true when something changed
+  ErrorBound off = {};                    // of what it makes; nothing: exact up to rounding
 };
 
 struct RuleStats {

@@ -20,8 +20,6 @@ CodeRange times(CodeRange a, CodeRange b) {
 
 CodeRange either(CodeRange a, CodeRange b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
 
-double magnitude(CodeRange range) { return std::max(-range.low, range.high); }
-
 }  // namespace
 
 CodeRange code_range(DType dtype) {
@@ -71,8 +69,6 @@ bool Bounds::overflow() {
 }
 
 bool Bounds::fits(const Operator& op) {
-  // Factors may depend on each other, as a sum and its reciprocal do: whoever makes such a product bounds it.
-  if (op.op == Op::Mul) return true;
   for (TensorId output : op.outputs) {
     CodeRange type = code_range(body().tensors[output].dtype);
     if (!results_[output].within(type.low, type.high)) return false;
@@ -123,7 +119,7 @@ double Bounds::largest_sum(const Operator& op, double reach) {
   double most = 0;
   for (size_t c = 0; c < channels; ++c) {
     double own = !bias.is_const
-                     ? magnitude(of_operand(op.inputs[2]))
+                     ? of_operand(op.inputs[2]).magnitude()
                      : std::fabs(static_cast<double>(read_element(bias, element_count(bias.shape) == 1 ? 0 : c)));
     most = std::max(most, sums[c] * reach + own);
   }
@@ -133,13 +129,13 @@ double Bounds::largest_sum(const Operator& op, double reach) {
 // A sum of `count` products of inputs 0 and 1, which have zero points, and a bias as input 2.
 CodeRange Bounds::of_product(const Operator& op, int64_t count) {
   const bool matmul = op.op == Op::Matmul;
-  const double reach = magnitude(centred(op, 0, matmul ? 2 : 3));
+  const double reach = centred(op, 0, matmul ? 2 : 3).magnitude();
   double most = 0;
   if (!matmul && body().tensors[op.inputs[1]].is_const) {
     most = largest_sum(op, reach);
   } else {
-    most = reach * magnitude(centred(op, 1, matmul ? 3 : 4)) * static_cast<double>(count);
-    if (!matmul) most += magnitude(of_operand(op.inputs[2]));
+    most = reach * centred(op, 1, matmul ? 3 : 4).magnitude() * static_cast<double>(count);
+    if (!matmul) most += of_operand(op.inputs[2]).magnitude();
   }
   return {-most, most};
 }
@@ -173,7 +169,7 @@ CodeRange Bounds::of_result(const Operator& op) {
     }
     case Op::Maximum: return {std::max(in(0).low, in(1).low), std::max(in(0).high, in(1).high)};
     case Op::Minimum: return {std::min(in(0).low, in(1).low), std::min(in(0).high, in(1).high)};
-    case Op::Abs: return {0, magnitude(in(0))};
+    case Op::Abs: return {0, in(0).magnitude()};
     case Op::Clz: return {0, in(0).low > 0 ? 31.0 : 32.0};
     case Op::ArithmeticRightShift: {  // by as little as it may be
       double unit = std::ldexp(1.0, static_cast<int>(std::clamp(in(1).low, 0.0, 31.0)));

@@ -11,6 +11,7 @@ struct CodeRange {
   double low, high;
 
   bool within(double least, double most) const { return low >= least && high <= most; }
+  double magnitude() const { return high > -low ? high : -low; }
 };
 
 // Of a type.
@@ -23,8 +24,8 @@ class Bounds {
   // Of a tensor that an operator added so far makes, a constant or an input.
   CodeRange of(TensorId id);
 
-  // Whether some input could make one of the operators added so far leave its type (products apart), or a RESCALE what
-  // the specification lets it multiply.
+  // Whether some input could make one of the operators added so far leave its type, or a RESCALE what the specification
+  // lets it multiply.
   bool overflow();
 
  private:

@@ -39,6 +39,23 @@ TEST(Bounds, of_a_convolution_follow_from_its_weights_and_zero_points) {
   EXPECT_FALSE(bounds.overflow());
 }
 
+TEST(Bounds, know_which_products_leave_32_bits) {
+  // Of two sums of 16 codes each, with so many of its lowest bits dropped: the largest is 2^38.
+  auto overflows = [](int8_t shift) {
+    Program program;
+    Builder b(program);
+    Bounds bounds(program, 0);
+    auto sum = [&](std::string name) {
+      return b.reduce_sum(b.rescale(b.input(std::move(name), DType::I16, {1, 16}), times(1 << 30, 30, DType::I32)), 1);
+    };
+    b.mul(sum("x"), sum("y"), shift);
+    return bounds.overflow();
+  };
+  EXPECT_TRUE(overflows(0));
+  EXPECT_TRUE(overflows(7));
+  EXPECT_FALSE(overflows(8));
+}
+
 TEST(Bounds, know_what_a_rescale_may_multiply) {
   auto overflows = [](int8_t shift) {
     Program program;
