@@ -90,6 +90,7 @@ class CodeFunction {
 
  private:
   float of(double code) const {
+    code = std::clamp(code, static_cast<double>(from_.quant->qmin), static_cast<double>(from_.quant->qmax + 1));
     float x = (static_cast<float>(code) - static_cast<float>(from_.zero_point())) * static_cast<float>(from_.scale());
     return std::clamp(function_->of(x, alpha_, beta_), min_, max_);
   }
@@ -189,17 +190,6 @@ tosa::TensorId Lowering::interpolate(Id x, std::span<const int64_t> entries, std
   return rescale(table, 1.0 / 128, 0, 0, tosa::DType::I16);
 }
 
-// Its only reader is a table, whose entries beyond the codes of n's type are those of the last one. A clamp between
-// them would be an operation: only one function is fused (U55-128: 2.2 kcycles for 12 elements).
-bool Lowering::clamped_by_table(const Node& n) const {
-  const std::vector<Use>& uses = graph_.value(n.outputs[0]).uses;
-  if (uses.size() != 1 || uses[0].node == kNone || n.has(Key::ActMin) || n.has(Key::ActMax)) return false;
-  const Node& reader = graph_.node(uses[0].node);
-  if (reader.op != Op::Unary || out(n).dtype != DType::I16 || has_normal_form(reader.text(Key::Fn))) return false;
-  const Quant& codes = *out(n).quant;
-  return codes.qmin % 128 == 0 && codes.qmax % 128 == 0;  // both are samples
-}
-
 // x is i16; `unit`: a step of `function`'s results in steps of n's.
 Result<tosa::TensorId> Lowering::unary_by_windows(const Node& n, const CodeFunction& function, Id x, double unit) {
   WindowTables windows(function);
@@ -218,6 +208,17 @@ Result<tosa::TensorId> Lowering::unary_by_windows(const Node& n, const CodeFunct
     sum = sum ? b.add(*sum, part) : part;
   }
   return narrow(*sum, unit, n);
+}
+
+// Its only reader is a table, whose entries beyond the codes of n's type are those of the last one. A clamp between
+// them would be an operation: only one function is fused (U55-128: 2.2 kcycles for 12 elements).
+bool Lowering::clamped_by_table(const Node& n) const {
+  const std::vector<Use>& uses = graph_.value(n.outputs[0]).uses;
+  if (uses.size() != 1 || uses[0].node == kNone || n.has(Key::ActMin) || n.has(Key::ActMax)) return false;
+  const Node& reader = graph_.node(uses[0].node);
+  if (reader.op != Op::Unary || out(n).dtype != DType::I16 || has_normal_form(reader.text(Key::Fn))) return false;
+  const Quant& codes = *out(n).quant;
+  return codes.qmin % 128 == 0 && codes.qmax % 128 == 0;  // both are samples
 }
 
 Result<tosa::TensorId> Lowering::unary(const Node& n) {
