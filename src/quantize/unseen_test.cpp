@@ -72,7 +72,7 @@ TEST(Unseen, a_mask_that_hid_nothing_in_the_samples_can_still_hide) {
   EXPECT_GT(-range_of(q.type("mask")).min, range_of(q.type("sum")).max - range_of(q.type("sum")).min);
   ASSERT_EQ(q.report->warnings.size(), 1u);
   EXPECT_EQ(q.report->warnings[0],
-            "input keep is 1 in every sample: other values are outside the range that was measured");
+            "input keep is 1 in every sample: other values are outside the range that was measured [constant-input]");
 }
 
 constexpr std::string_view kAdded = R"(graph "g" (%x: f32[4,8], %mask: f32[8])
