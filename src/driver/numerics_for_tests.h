@@ -146,7 +146,7 @@ inline Errors run(const std::string& text, const std::string& target_name, doubl
     row = 0;
   }
   errors.sqnr = 10 * std::log10(std::max(signal, 1e-30) / std::max(noise, 1e-30));
-  for (const tosa::Tensor& tensor : program->bodies[0].tensors)
+  for (const tosa::Tensor& tensor : made->program.bodies[0].tensors)
     errors.wide_tables += tensor.is_const && tensor.shape == tosa::Shape{513};
   return errors;
 }
