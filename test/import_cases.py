@@ -111,11 +111,17 @@ class KnownCond(nn.Module):
 
 
 class WhileLoop(nn.Module):
+    """As often as a counter says, and where `computed`, as long as the numbers are small."""
+
+    def __init__(self, computed=False):
+        super().__init__()
+        self.computed = computed
+
     def forward(self, x):
         from torch._higher_order_ops.while_loop import while_loop
 
         def condition(i, v):
-            return i < 3
+            return (i < 3) & (v.sum() < 30) if self.computed else i < 3
 
         def body(i, v):
             return i + 1, v * 1.5 + 1
@@ -139,6 +145,36 @@ class Scan(nn.Module):
             return new, new.tanh()
 
         return scan(step, torch.zeros(4), x, dim=0)
+
+
+class ScannedBranch(nn.Module):
+    """A scan with a branch in each step, which reads a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.l = nn.Linear(4, 4)
+
+    def forward(self, x):
+        from torch._higher_order_ops.scan import scan
+
+        def step(carry, row):
+            new = torch.cond(row.sum() > 0, lambda c, r: self.l(c) + r, lambda c, r: c - r, (carry, row))
+            return new, new.tanh()
+
+        return scan(step, torch.zeros(4), x, dim=0)
+
+
+class ReadThenWritten(nn.Module):
+    """A buffer that a branch reads, and that is written to afterwards."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("state", torch.ones(3, 4))
+
+    def forward(self, x):
+        y = torch.cond(x.sum() > 0, lambda v: v + self.state, lambda v: v - self.state, (x,))
+        self.state.copy_(y * 0.5)
+        return y + self.state
 
 
 class NoGrad(nn.Module):
@@ -534,8 +570,12 @@ def indexing():
         "no_grad": (NoGrad(), (M,)),
         "cond": (Cond(), (X,)),
         "while_loop": (WhileLoop(), (M,)),
+        "while_computed": (WhileLoop(computed=True), (M,)),
         "map": (Map(), (M, numbers(4))),
+        "map_long": (Map(), (numbers(40, 4), numbers(4))),
         "scan": (Scan(), (M,)),
+        "scan_long": (Scan(), (numbers(40, 4),)),
+        "scan_branch": (ScannedBranch(), (M,)),
     }
 
 
@@ -637,6 +677,11 @@ def decomposed():
         "index_fill": (lambda x: (x.index_fill(1, torch.tensor([0, -1]), 3.0), x.index_fill(2, torch.tensor([1]), x[0, 0, 0, 0])), (X,)),
         "index_put_pair": (lambda x, y: x.index_put((torch.tensor([0, 1]), torch.tensor([2, -1])), y), (X, Y[0, :2])),
         "index_put_add": (lambda x, y: x.index_put((torch.tensor([1, 1]),), y, accumulate=True), (X, Y)),
+        "index_copy_input": (lambda x, i, y: x.index_copy(1, i, y), (X, torch.tensor([2, 0]), Y[:, :2])),
+        "index_put_input": (lambda x, i, y: x.index_put((i, torch.tensor([1, 2])), y), (X, torch.tensor([-1, 0]), Y[:, 0])),
+        "topk": (lambda x: (*x.topk(3), *x.topk(2, 1, False)), (X,)),
+        "gradient": (lambda x: (*torch.gradient(x), *torch.gradient(x, spacing=0.5, dim=[1, -1], edge_order=2), *torch.gradient(x, dim=2)), (X,)),
+        "grid_sample": (lambda x, g=numbers(2, 3, 4, 2): (F.grid_sample(x, g, align_corners=False), F.grid_sample(x, g * 3, "nearest", "reflection", True), F.grid_sample(x, g, padding_mode="border", align_corners=True)), (X,)),
         "index_put_mask": (lambda x: x.index_put((x > 0.5,), torch.tensor(7.0)), (X,)),
         "put": (lambda x, y: x.put(torch.tensor([1, 5]), y), (M, M[0, :2])),
         "scatter_part": (lambda x, i, s: x.scatter(1, i, s), (M, index, numbers(3, 4, seed=3))),
@@ -700,6 +745,7 @@ def mutations():
         "count": (Buffers(count), (M,)),
         "stale_view": (Buffers(stale_view), (M,)),
         "mutate_input": (Fn(mutate_input), (M, M + 1)),
+        "read_then_written": (ReadThenWritten(), (M,)),
     }
 
 

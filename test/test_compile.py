@@ -391,7 +391,7 @@ class Loop(torch.nn.Module):
     def forward(self, x):
         from torch._higher_order_ops.while_loop import while_loop
 
-        return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, self.linear(x) * 0.5), (torch.tensor(0), x))[1]
+        return while_loop(lambda i, x: (i < 3) & (x.sum() < 99), lambda i, x: (i + 1, self.linear(x) * 0.5), (torch.tensor(0), x))[1]
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])

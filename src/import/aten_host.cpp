@@ -6,10 +6,7 @@ namespace swoop {
 
 namespace {
 
-// kernel: the operator of the same arguments that the runtime knows it by, where that is another one
-constexpr Row kept(std::string_view name, std::string_view schema, std::string_view kernel = {}) {
-  return {name, schema, nullptr, kernel};
-}
+constexpr Row kept(std::string_view name, std::string_view schema) { return {name, schema}; }
 constexpr Row dropped(std::string_view name, std::string_view schema) {
   return {name, schema, nullptr, "", RowKind::Drop};
 }
@@ -18,11 +15,7 @@ constexpr Row number(std::string_view name, std::string_view schema) {
 }
 
 constexpr Row kHostRows[] = {
-    kept("aten.topk.default", "self, k, dim=-1, largest=True, sorted=True"),
     kept("aten.nonzero.default", "self"),
-    kept("aten.grid_sampler.default", "input, grid, interpolation_mode, padding_mode, align_corners",
-         "aten.grid_sampler_2d.default"),
-    kept("aten.grid_sampler_2d.default", "input, grid, interpolation_mode, padding_mode, align_corners"),
     kept("aten.atan2.default", "self, other"),
     kept("aten.masked_select.default", "self, mask"),
     kept("aten.masked_scatter.default", "self, mask, source"),

@@ -81,8 +81,7 @@ ValueId index_axes(Call& c, ValueId x, std::vector<ValueId> indices) {
   int64_t size = 1;
   for (auto at = first; at != last; ++at) {
     int64_t here = c.dim(x, at - indices.begin());
-    bool computed = !c.graph.value(*at).constant && c.dtype(*at) == DType::I64;
-    ValueId index = from_start(c, computed ? c.cast(*at, DType::I32) : *at, here);  // 32 bits are the NPU's
+    ValueId index = from_start(c, as_32_bits(c, *at), here);
     joined = joined == kNone ? index : c.add(c.scaled(joined, static_cast<double>(here)), index);
     size *= here;
   }

@@ -204,6 +204,40 @@ Results diff(Call& c) {
   return x;
 }
 
+// How steep x is along an axis, `step` being the distance of neighbours: from both sides, at the ends from one.
+ValueId slope(Call& c, ValueId x, int64_t axis, double step, int64_t edge_order) {
+  const int64_t n = c.dim(x, axis);
+  if (n < edge_order + 1) malformed("it needs {} elements along axis {}", edge_order + 1, axis);
+  auto at = [&](int64_t i) { return c.slice(x, axis, i, i + 1); };
+  auto end = [&](int64_t first, int64_t towards) {
+    ValueId near = c.scaled(c.sub(at(first + towards), at(first)), static_cast<double>(towards) / step);
+    if (edge_order == 1) return near;
+    ValueId wide = c.sub(at(first + 2 * towards), at(first));
+    return c.sub(c.scaled(near, 2), c.scaled(wide, static_cast<double>(towards) / (2 * step)));
+  };
+  std::vector<ValueId> parts = {end(0, 1)};
+  if (n > 2) parts.push_back(c.scaled(c.sub(c.slice(x, axis, 2, n), c.slice(x, axis, 0, n - 2)), 1 / (2 * step)));
+  parts.push_back(end(n - 1, -1));
+  return c.concat(std::move(parts), axis);
+}
+
+// One result per axis. The argument before the axes, where there is one, holds the distances.
+template <size_t axes_at>
+Results gradient(Call& c) {
+  ValueId x = c.tensor(0);
+  if (!is_float(c.dtype(x))) x = c.cast(x, DType::F32);
+  Ints axes;
+  if (!c.none(axes_at)) axes = c.ints(axes_at);
+  for (int64_t& axis : axes) axis = normalised_axis(axis, c.rank(x));
+  for (int64_t d = 0; d < c.rank(x) && c.none(axes_at); ++d) axes.push_back(d);
+  Doubles distances = axes_at == 1 || c.none(1) ? Doubles{1} : c.reals(1);
+  if (distances.size() == 1) distances.resize(axes.size(), distances[0]);
+  if (distances.size() != axes.size()) malformed("it has {} distances for {} axes", distances.size(), axes.size());
+  std::vector<ValueId> slopes;
+  for (size_t i = 0; i < axes.size(); ++i) slopes.push_back(slope(c, x, axes[i], distances[i], c.integer(axes_at + 1)));
+  return slopes;
+}
+
 std::vector<ValueId> all_tensors(Call& c) {
   std::vector<ValueId> list = c.tensors(0);
   for (ValueId x : list)
@@ -449,6 +483,11 @@ constexpr Row kMoveRows[] = {
     {"aten.fliplr.default", "self", flip_axis<1>},
     {"aten.flipud.default", "self", flip_axis<0>},
     {"aten.rot90.default", "self, k=1, dims=[0,1]", rot90},
+    {"aten.gradient.scalarint", "self, *, spacing=None, dim=None, edge_order=1", gradient<2>},
+    {"aten.gradient.scalararray", "self, *, spacing, dim, edge_order=1", gradient<2>},
+    {"aten.gradient.array", "self, *, dim, edge_order=1", gradient<1>},
+    {"aten.gradient.scalarrayint", "self, *, spacing, dim=None, edge_order=1", gradient<2>},
+    {"aten.gradient.scalarrayarray", "self, *, spacing, dim, edge_order=1", gradient<2>},
     {"aten.diff.default", "self, n=1, dim=-1, prepend=None, append=None", diff},
     {"aten.meshgrid.default", "tensors", meshgrid},
     {"aten.meshgrid.indexing", "tensors, *, indexing", meshgrid},

@@ -1,9 +1,12 @@
 // Resampling. Nearest and linear stay one Resize, plane by plane. Every other separable interpolation, by any factor,
 // is a product with a constant matrix along each axis: exact for constants, and a layer like any other for the NPU.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "import/aten.h"
+#include "ops/ops.h"
 
 namespace swoop {
 
@@ -175,6 +178,79 @@ Results affine_grid(Call& c) {
   return c.reshape(c.swap(c.linear(theta, base), 1, 2), c.result().shape);
 }
 
+// -- grid_sample, where the grid is known
+
+// Where a grid's number from -1 to 1 lies among `size` elements, as PyTorch's three ways of padding have it.
+double place_on_grid(double at, int64_t size, int64_t padding, bool align_corners) {
+  const auto count = static_cast<double>(size);
+  double place = align_corners ? (at + 1) / 2 * (count - 1) : ((at + 1) * count - 1) / 2;
+  if (padding == 2) {  // reflected at both ends, as often as it takes
+    const double low = align_corners ? 0 : -0.5, span = align_corners ? count - 1 : count;
+    double away = span > 0 ? std::fmod(std::fabs(place - low), 2 * span) : 0;
+    place = low + (away > span ? 2 * span - away : away);
+  }
+  return padding == 0 ? place : std::clamp(place, 0.0, count - 1);
+}
+
+struct Tap {
+  int64_t place;
+  double weight;
+};
+std::vector<Tap> taps_at(double place, int64_t size, bool nearest) {
+  if (!(place > -2) || !(place < static_cast<double>(size) + 1)) return {};
+  const double first = nearest ? std::nearbyint(place) : std::floor(place), part = nearest ? 0 : place - first;
+  std::vector<Tap> taps;
+  for (int64_t next = 0; next < 2; ++next) {
+    const int64_t at = static_cast<int64_t>(first) + next;
+    const double weight = next ? part : 1 - part;
+    if (at >= 0 && at < size && weight != 0) taps.push_back({at, weight});
+  }
+  return taps;
+}
+
+// Where the grid is computed, or bends, the runtime samples.
+ValueId sampled_by_runtime(Call& c) {
+  Attrs attrs = {
+      {Key::Target, std::string("aten::grid_sampler_2d")},
+      {Key::Overload, std::string()},
+      {Key::Args, Strings{"input=%0", "grid=%1", fmt::format("interpolation_mode={}", c.integer(2)),
+                          fmt::format("padding_mode={}", c.integer(3)), fmt::format("align_corners={}", c.flag(4))}}};
+  return c.graph.add_node(Op::Opaque, {c.tensor(0), c.tensor(1)}, {c.result()}, std::move(attrs), c.loc, c.name)
+      .outputs[0];
+}
+
+// A sample of known places is a linear layer over the plane: few of its weights are not zero.
+Results grid_sampler(Call& c) {
+  constexpr int64_t kMostWeights = int64_t{1} << 20;
+  ValueId x = c.tensor(0);
+  if (c.rank(x) != 4) unsupported("a grid of {} dimensions", c.rank(x) - 2);
+  if (c.integer(2) > 1 || c.type(x).quantized()) return sampled_by_runtime(c);
+  const int64_t batch = c.dim(x, 0), channels = c.dim(x, 1), height = c.dim(x, 2), width = c.dim(x, 3);
+  const Shape out = c.result().shape;
+  const int64_t places = out[2] * out[3], plane = height * width;
+  if (places == 0 || plane == 0 || plane > kMostWeights / places / std::max<int64_t>(batch, 1))
+    return sampled_by_runtime(c);
+  const ValueId known = c.known(c.tensor(1));
+  if (known == kNone || c.shape(known) != Shape{batch, out[2], out[3], 2}) return sampled_by_runtime(c);
+  std::vector<ValueId> samples;
+  for (int64_t n = 0; n < batch; ++n) {
+    std::vector<double> weights(static_cast<size_t>(places * plane), 0.0);
+    for (int64_t i = 0; i < places; ++i) {
+      auto at = [&](int64_t axis, int64_t size) {
+        const double place = real_at(c.graph.value(known), (n * places + i) * 2 + axis);
+        return taps_at(place_on_grid(place, size, c.integer(3), c.flag(4)), size, c.integer(2) == 1);
+      };
+      for (const Tap& row : at(1, height))
+        for (const Tap& column : at(0, width))
+          weights[static_cast<size_t>(i * plane + row.place * width + column.place)] = row.weight * column.weight;
+    }
+    ValueId weight = c.filled(c.dtype(x), {places, plane}, [&](int64_t i) { return weights[static_cast<size_t>(i)]; });
+    samples.push_back(c.linear(c.reshape(c.slice(x, 0, n, n + 1), {1, channels, plane}), weight));
+  }
+  return c.reshape(samples.size() == 1 ? samples[0] : c.concat(std::move(samples), 0), out);
+}
+
+constexpr std::string_view kGrid = "input, grid, interpolation_mode, padding_mode, align_corners";
 constexpr std::string_view kLine = "self, output_size, scales=None";
 constexpr std::string_view kPlane = "self, output_size, scales_h=None, scales_w=None";
 constexpr std::string_view kVolume = "self, output_size, scales_d=None, scales_h=None, scales_w=None";
@@ -209,6 +285,8 @@ constexpr Row kResizeRows[] = {
     {"aten._upsample_bilinear2d_aa.default", kAlignedPlane, resize_aligned, "linear aa"},
     {"aten._upsample_bicubic2d_aa.default", kAlignedPlane, resize_aligned, "cubic aa"},
     {"aten.affine_grid_generator.default", "theta, size, align_corners", affine_grid},
+    {"aten.grid_sampler.default", kGrid, grid_sampler},
+    {"aten.grid_sampler_2d.default", kGrid, grid_sampler},
 };
 
 }  // namespace

@@ -17,7 +17,33 @@ void refuse_too_many(int64_t places, int64_t indices) {
     unsupported("writing to {} places by {} indices", places, indices);
 }
 
+// Whether so few elements are written that the NPU can ask of every place whether it is the one. An index that is known
+// makes slices.
+bool few_writes(Call& c, ValueId x, ValueId index, int64_t axis) {
+  constexpr int64_t kMostWrites = 16, kMostMeetings = int64_t{1} << 20;
+  const int64_t writes = c.dim(index, axis);
+  return !c.graph.value(index).constant && writes > 0 && writes <= kMostWrites &&
+         element_count(c.shape(x)) <= kMostMeetings / writes;
+}
+
+// x with one element of src after the other where index says, along the axis; the last one stays. On the other axes,
+// index and src have x's sizes or 1.
+ValueId write_one_by_one(Call& c, ValueId x, ValueId index, ValueId src, int64_t axis) {
+  Shape along(c.shape(x).size(), 1);
+  along[static_cast<size_t>(axis)] = c.dim(x, axis);
+  ValueId place = c.reshape(c.counted(c.dim(x, axis), c.dtype(index)), std::move(along));
+  for (int64_t i = 0; i < c.dim(index, axis); ++i) {
+    ValueId here = c.compare("eq", c.slice(index, axis, i, i + 1), place);
+    x = c.where(here, c.slice(src, axis, i, i + 1), x);
+  }
+  return x;
+}
+
 ValueId scatter(Call& c, ValueId x, ValueId index, ValueId src, int64_t axis) {
+  Shape rows = c.shape(x);
+  rows[static_cast<size_t>(axis)] = c.dim(index, axis);
+  if (c.shape(index) == rows && few_writes(c, x, index, axis))
+    return write_one_by_one(c, x, inside(c, as_32_bits(c, index), c.dim(x, axis)), c.cast(src, c.dtype(x)), axis);
   return c.make(Op::ScatterElements, {x, index, c.cast(src, c.dtype(x))}, {{Key::Axis, axis}});
 }
 
@@ -94,6 +120,7 @@ ValueId scatter_reduced(Call& c, ValueId x, ValueId index, ValueId src, int64_t 
   if (c.rank(index) != c.rank(x)) malformed("its index has {} dimensions", c.rank(index));
   int64_t places = c.dim(x, axis);
   refuse_too_many(places, element_count(c.shape(index)));
+  if (!c.graph.value(index).constant) index = inside(c, as_32_bits(c, index), places);
   src = as_large_as(c, c.cast(src, c.dtype(x)), c.shape(index));
   for (int64_t d = 0; d < c.rank(x); ++d) {  // x may be larger on the other axes: no index there is -1
     int64_t missing = d == axis ? 0 : std::max<int64_t>(0, c.dim(x, d) - c.dim(index, d));
@@ -198,8 +225,10 @@ ValueId write_rows(Call& c, ValueId x, int64_t axis, ValueId index, ValueId sour
   rows[static_cast<size_t>(axis)] = c.dim(index, 0);
   Shape along(rows.size(), 1);
   along[static_cast<size_t>(axis)] = c.dim(index, 0);
-  ValueId wide = c.expand(c.reshape(index, std::move(along)), rows);
-  return scatter(c, x, wide, c.expand(source, rows), axis);
+  index = c.reshape(index, std::move(along));
+  if (few_writes(c, x, index, axis))
+    return write_one_by_one(c, x, index, c.cast(c.expand(source, rows), c.dtype(x)), axis);
+  return scatter(c, x, c.expand(index, rows), c.expand(source, rows), axis);
 }
 
 Results index_copy(Call& c) {
@@ -208,7 +237,7 @@ Results index_copy(Call& c) {
   int64_t axis = c.axis(1, c.rank(x));
   ValueId index = c.tensor(2);
   if (c.rank(index) == 0) index = c.reshape(index, {1});
-  return write_rows(c, x, axis, from_start(c, index, c.dim(x, axis)), c.tensor(3));
+  return write_rows(c, x, axis, from_start(c, as_32_bits(c, index), c.dim(x, axis)), c.tensor(3));
 }
 
 // x[i, :, mask] = values is a choice; x[:, i, j] = values joins neighbouring axes into one, and their indices with
@@ -237,9 +266,10 @@ ValueId put_at(Call& c, ValueId x, const std::vector<ValueId>& indices, ValueId 
   }
   ValueId joined = kNone;
   int64_t places = 1;
+  const bool known = std::all_of(first, last, [&](ValueId index) { return c.graph.value(index).constant; });
   for (auto at = first; at != last; ++at) {
     int64_t here = c.dim(x, at - indices.begin());
-    ValueId index = c.cast(from_start(c, *at, here), DType::I64);
+    ValueId index = c.cast(from_start(c, as_32_bits(c, *at), here), known ? DType::I64 : DType::I32);
     joined = joined == kNone ? index : c.add(c.scaled(joined, static_cast<double>(here)), index);
     places *= here;
   }

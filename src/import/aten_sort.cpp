@@ -38,7 +38,8 @@ Ranked ranked(Call& c, ValueId x, int64_t axis, bool descending) {
   ValueId mine = c.unsqueeze(x, last + 1), other = c.unsqueeze(x, last);
   ValueId earlier = c.filled(DType::Bool, {n, n}, [&](int64_t i) { return int64_t{i % n < i / n}; });
   ValueId strictly = c.compare(descending ? "gt" : "lt", other, mine);
-  ValueId tie = c.make(Op::Logical, {c.compare("eq", other, mine), earlier}, {{Key::Fn, std::string("and")}});
+  ValueId at_most = c.compare(descending ? "ge" : "le", other, mine);
+  ValueId tie = c.make(Op::Logical, {at_most, earlier}, {{Key::Fn, std::string("and")}});
   ValueId before = c.make(Op::Logical, {strictly, tie}, {{Key::Fn, std::string("or")}});
   return {x, c.reduce(Op::Sum, c.cast(before, DType::I64), {last + 1}, false), axis, n};
 }
@@ -61,19 +62,21 @@ std::vector<ValueId> at_ranks(Call& c, const Ranked& r, ValueId wanted, bool val
   return results;
 }
 
-// Long rows: the runtime chooses the k largest or smallest in order, all of them.
-std::vector<ValueId> sorted_by_runtime(Call& c, ValueId x, int64_t axis, bool descending) {
+// Long rows: the runtime chooses the k largest or smallest in order.
+std::vector<ValueId> topk_by_runtime(Call& c, ValueId x, int64_t k, int64_t axis, bool descending) {
   Attrs attrs = {{Key::Target, std::string("aten::topk")},
                  {Key::Overload, std::string()},
-                 {Key::Args, Strings{"self=%0", fmt::format("k={}", c.dim(x, axis)), fmt::format("dim={}", axis),
+                 {Key::Args, Strings{"self=%0", fmt::format("k={}", k), fmt::format("dim={}", axis),
                                      fmt::format("largest={}", descending), "sorted=true"}}};
-  Type places{DType::I64, c.shape(x), {}};
-  return c.graph.add_node(Op::Opaque, {x}, {c.type(x), places}, std::move(attrs), c.loc, c.name).outputs;
+  Type values = c.type(x);
+  if (!values.shape.empty()) values.shape[static_cast<size_t>(axis)] = k;
+  Type places{DType::I64, values.shape, {}};
+  return c.graph.add_node(Op::Opaque, {x}, {values, places}, std::move(attrs), c.loc, c.name).outputs;
 }
 
 Results sorted(Call& c, int64_t axis, bool descending, bool values, bool places) {
   ValueId x = c.tensor(0);
-  if (too_long(c, x, axis)) return sorted_by_runtime(c, x, axis, descending);
+  if (too_long(c, x, axis)) return topk_by_runtime(c, x, c.dim(x, axis), axis, descending);
   Ranked r = ranked(c, x, axis, descending);
   std::vector<ValueId> results = at_ranks(c, r, c.counted(r.length), values, places);
   if (values) results[0] = c.reshape(c.cast(results[0], c.dtype(x)), c.shape(x));
@@ -86,6 +89,18 @@ Results sort_stable(Call& c) { return sorted(c, c.axis(2, c.rank(c.tensor(0))), 
 Results argsort(Call& c) { return sorted(c, c.axis(1, c.rank(c.tensor(0))), c.flag(2), false, true).values[1]; }
 Results argsort_stable(Call& c) { return sorted(c, c.axis(2, c.rank(c.tensor(0))), c.flag(3), false, true).values[1]; }
 Results msort(Call& c) { return sorted(c, 0, false, true, false).values[0]; }
+
+// Few elements are ranked: a router's experts stay with what chooses among them. Many are left to the runtime.
+Results topk(Call& c) {
+  constexpr int64_t kMostPairs = int64_t{1} << 13;
+  ValueId x = c.tensor(0);
+  int64_t k = c.integer(1), axis = c.axis(2, c.rank(x));
+  int64_t length = c.rank(x) == 0 ? 1 : c.dim(x, axis);
+  if (k < 0 || k > length) malformed("it asks for {} of {} elements", k, length);
+  bool few = length > 0 && element_count(c.shape(x)) <= kMostPairs / length;
+  if (!few || k == 0 || c.rank(x) == 0 || c.type(x).quantized()) return topk_by_runtime(c, x, k, axis, c.flag(3));
+  return at_ranks(c, ranked(c, x, axis, c.flag(3)), c.counted(k), c.wants(0), c.wants(1));
+}
 
 // The element of one rank (counted from 0 or, where negative, the lower middle one) and its place
 Results one_rank(Call& c, ValueId x, int64_t axis, int64_t rank, bool values, bool places) {
@@ -275,6 +290,7 @@ constexpr Row kSortRows[] = {
     {"aten.argsort.default", "self, dim=-1, descending=False", argsort},
     {"aten.argsort.stable", "self, *, stable, dim=-1, descending=False", argsort_stable},
     {"aten.msort.default", "self", msort},
+    {"aten.topk.default", "self, k, dim=-1, largest=True, sorted=True", topk},
     {"aten.median.default", "self", median_all},
     {"aten.median.dim", "self, dim, keepdim=False", median},
     {"aten.nanmedian.default", "self", nanmedian_all},
@@ -283,6 +299,9 @@ constexpr Row kSortRows[] = {
     {"aten.kthvalue.default", "self, k, dim=-1, keepdim=False", kthvalue},
     {"aten.quantile.default", "self, q, dim=None, keepdim=False, *, interpolation='linear'", quantile},
     {"aten.quantile.scalar", "self, q, dim=None, keepdim=False, *, interpolation='linear'", quantile},
+    // No sample holds what is not a number.
+    {"aten.nanquantile.default", "self, q, dim=None, keepdim=False, *, interpolation='linear'", quantile},
+    {"aten.nanquantile.scalar", "self, q, dim=None, keepdim=False, *, interpolation='linear'", quantile},
     {"aten.bucketize.Tensor", "self, boundaries, *, out_int32=False, right=False", bucketize},
     {"aten.bucketize.Scalar", "self, boundaries, *, out_int32=False, right=False", bucketize},
     {"aten.searchsorted.Tensor", "sorted_sequence, self, *, out_int32=False, right=False, side=None, sorter=None",

@@ -168,14 +168,18 @@ const StoredTensor* Call::constant_arg(size_t index) const {
   return arg && arg->binding ? scope.constant(*arg->binding) : nullptr;
 }
 
-std::optional<double> Call::known_number(ValueId x) {
-  if (element_count(shape(x)) != 1) return std::nullopt;
+ValueId Call::known(ValueId x) {
   std::vector<ValueId> read;
   ValueId constant = folded(graph, x, read);
-  if (constant == kNone) return std::nullopt;
-  for (TensorStorage& storage : scope.storages())  // what the number was made of must not change any more
+  if (constant == kNone) return kNone;
+  for (TensorStorage& storage : scope.storages())  // what it was made of must not change any more
     if (std::find(read.begin(), read.end(), storage.value) != read.end()) storage.baked = true;
-  return real_at(graph.value(constant), 0);
+  return constant;
+}
+
+std::optional<double> Call::known_number(ValueId x) {
+  ValueId constant = element_count(shape(x)) == 1 ? known(x) : kNone;
+  return constant == kNone ? std::nullopt : std::optional(real_at(graph.value(constant), 0));
 }
 
 bool Call::contiguous(size_t index) const {

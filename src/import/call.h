@@ -65,6 +65,8 @@ class Call : public NodeBuilder {
   Ints axes(size_t index, int rank) const;     // sorted; none or empty: all
   // The constant that a tensor argument is, or null. Reading it makes no value.
   const StoredTensor* constant_arg(size_t index) const;
+  // The constant that a value is, computed from constants alone; kNone when it depends on the inputs.
+  ValueId known(ValueId x);
   // The one element of a value that is computed from constants alone; nullopt when it depends on the inputs.
   std::optional<double> known_number(ValueId x);
   // The exporter's strides say that the argument is row-major.

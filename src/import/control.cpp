@@ -1,5 +1,7 @@
 // Control flow: bodies become graphs inside their node, closed over nothing. torch.export passes weights into bodies as
 // operands; here constants (and their Dequantize) move into the bodies, where later rooms can see and fold them.
+#include <algorithm>
+
 #include "import/importer.h"
 #include "ops/ops.h"
 
@@ -109,9 +111,8 @@ std::unique_ptr<Graph> GraphImporter::import_body(Json argument, const std::vect
   return body;
 }
 
-// with torch.no_grad() and the like, or a branch that is known to be taken: the body's nodes belong where they stand.
-// Arguments that are not tensors are nullopt.
-void GraphImporter::import_inline(const Fields& node, Json body, const std::vector<std::optional<Binding>>& arguments) {
+// The body's nodes where they stand, and what they give. Arguments that are not tensors are nullopt.
+std::vector<Binding> GraphImporter::inlined(Json body, const std::vector<std::optional<Binding>>& arguments) {
   Deeper deeper(program_.depth);
   Json definition = member(graph_of(body), "graph");
   Scope::Names names;
@@ -125,7 +126,6 @@ void GraphImporter::import_inline(const Fields& node, Json body, const std::vect
     if (!arguments[i]) malformed("a body takes a tensor where it gets something else");
     names.emplace(as_text(member(*tensor, "name"), "name"), *arguments[i]);
   }
-  Outputs outputs = read_outputs(node);
   Scope::Names outer_names = scope.exchange_names(std::move(names));
   auto outer_metas = std::exchange(metas_, {});
   auto outer_used = std::exchange(used_, {});
@@ -142,9 +142,83 @@ void GraphImporter::import_inline(const Fields& node, Json body, const std::vect
   metas_ = std::move(outer_metas);
   used_ = std::move(outer_used);
   scope.exchange_names(std::move(outer_names));
+  return results;
+}
+
+void GraphImporter::bind_inlined(const Outputs& outputs, const std::vector<Binding>& results) {
   if (results.size() != outputs.names.size())
     malformed("a body gives {} results where {} are used", results.size(), outputs.names.size());
   for (size_t i = 0; i < results.size(); ++i) scope.bind_alias(outputs.names[i], results[i]);
+}
+
+// with torch.no_grad() and the like, or a branch that is known to be taken: the body's nodes belong where they stand.
+void GraphImporter::import_inline(const Fields& node, Json body, const std::vector<std::optional<Binding>>& arguments) {
+  Outputs outputs = read_outputs(node);
+  bind_inlined(outputs, inlined(body, arguments));
+}
+
+// A loop of few steps, their number known, as its steps one after the other. False: it stays a loop, and what was tried
+// is dead.
+bool GraphImporter::unroll(const Fields& node, Op op, const std::vector<Json>& bodies,
+                           const std::vector<std::vector<Operand>>& groups) {
+  constexpr int64_t kMostSteps = 32, kMostNodes = 512;
+  int64_t nodes = 1;
+  for (Json body : bodies)
+    nodes += static_cast<int64_t>(as_array(member(member(graph_of(body), "graph"), "nodes"), "nodes").size());
+  const int64_t most = std::min(kMostSteps, kMostNodes / nodes);
+  const Outputs outputs = read_outputs(node);
+  const LocId loc = call_.loc;
+  const std::string name = outputs.names.empty() ? call_.name : std::string(outputs.names[0]);
+
+  const std::vector<Operand> none;
+  const std::vector<Operand>& scanned = op == Op::Map ? groups[0] : op == Op::Scan ? groups[1] : none;
+  std::vector<Binding> carried;
+  if (op != Op::Map)
+    for (const Operand& operand : groups[0]) carried.push_back(*operand.binding);
+  auto arguments = [&](int64_t step) {
+    call_.start(loc, name);
+    std::vector<std::optional<Binding>> list(carried.begin(), carried.end());
+    for (const Operand& operand : scanned)
+      list.emplace_back(scope.unnamed(call_.select(scope.read(*operand.binding, call_), 0, step)));
+    for (const Operand& operand : groups.back()) list.emplace_back(*operand.binding);
+    return list;
+  };
+  // Another step, or none; nullopt where only the device will know.
+  auto goes_on = [&](int64_t step) -> std::optional<bool> {
+    if (op != Op::While)
+      return scanned.empty() ? std::nullopt
+                             : std::optional(step < call_.dim(scope.read(*scanned[0].binding, call_), 0));
+    std::vector<Binding> condition = inlined(bodies[0], arguments(step));
+    if (condition.size() != 1) malformed("the condition of a loop gives {} results", condition.size());
+    std::optional<double> known = call_.known_number(scope.read(condition[0], call_));
+    return known ? std::optional(*known != 0) : std::nullopt;
+  };
+  std::vector<std::vector<ValueId>> rows;  // of each result that every step adds one to
+  for (int64_t step = 0;; ++step) {
+    const std::optional<bool> more = goes_on(step);
+    call_.start(loc, name);
+    if (!more || (*more && step == most) || (!*more && step == 0)) return false;
+    if (!*more) break;
+    std::vector<Binding> results = inlined(bodies.back(), arguments(step));
+    call_.start(loc, name);
+    if (results.size() < carried.size())
+      malformed("a loop carries {} values and gives {}", carried.size(), results.size());
+    rows.resize(results.size() - carried.size());
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i].push_back(call_.unsqueeze(scope.read(results[carried.size() + i], call_), 0));
+    results.resize(carried.size());
+    for (Binding& one : results) {  // a counter
+      ValueId value = scope.read(one, call_);
+      ValueId constant = op == Op::While && call_.rank(value) == 0 ? call_.known(value) : kNone;
+      if (constant != kNone) one = scope.unnamed(constant);
+    }
+    carried = std::move(results);
+  }
+  std::vector<Binding> results;
+  for (Binding& one : carried) results.push_back(scope.unnamed(scope.read(one, call_)));
+  for (std::vector<ValueId>& parts : rows) results.push_back(scope.unnamed(call_.concat(std::move(parts), 0)));
+  bind_inlined(outputs, results);
+  return true;
 }
 
 // A condition that is a Python flag, or a tensor computed from constants alone
@@ -209,6 +283,7 @@ void GraphImporter::import_control(const Fields& node, std::string_view target) 
   size_t wanted_groups = op == Op::Cond ? 1 : op == Op::Scan ? 3 : 2;
   if (bodies.size() != wanted_bodies || groups.size() != wanted_groups)
     malformed("{} has an unexpected set of arguments", kind);
+  if (op != Op::Cond && unroll(node, op, bodies, groups)) return;
 
   // Only the last group is the same in every run of the body, so only its constants may move in.
   for (Operand& operand : groups.back()) operand.baked = bakeable(*operand.binding);

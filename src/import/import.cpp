@@ -175,7 +175,9 @@ class ProgramImporter {
     std::string_view fqn = as_text(member(spec, key), key);
     std::string_view name = as_text(member(member(spec, "arg"), "name"), "name");
     main_.scope.bind_constant(name, fqn, program_.weight(fqn, persistent));
-    if (is_mutated(fqn, Port::Role::State)) main_.scope.make_state(main_.scope.storage(main_.scope.get(name)));
+    const std::vector<std::string>& states = program_.states;
+    if (is_mutated(fqn, Port::Role::State) || std::find(states.begin(), states.end(), fqn) != states.end())
+      main_.scope.make_state(main_.scope.storage(main_.scope.get(name)));
   }
 
   void bind_user_input(Json argument) {
@@ -240,9 +242,9 @@ class ProgramImporter {
   std::vector<Mutation> mutations_;
 };
 
-}  // namespace
-
-Result<Graph> import_pt2(Bytes file, const ImportOptions& options, std::vector<ImportNote>* notes) {
+// `states`: buffers that are known to be written to after they are read
+Result<Graph> import_once(Bytes file, const ImportOptions& options, const std::vector<std::string>& states,
+                          std::vector<ImportNote>* notes) {
   Graph graph;
   std::vector<std::string> problems;
   std::string fault;
@@ -250,6 +252,7 @@ Result<Graph> import_pt2(Bytes file, const ImportOptions& options, std::vector<I
     Budget budget{options.memory_limit};
     Archive archive(file, options, graph, budget);
     Program program(archive, budget);
+    program.states = states;
     try {
       ProgramImporter(program, graph).run(options.sizes);
     } catch (const Malformed& broken) {
@@ -267,6 +270,19 @@ Result<Graph> import_pt2(Bytes file, const ImportOptions& options, std::vector<I
   if (!problems.empty()) return error("{}", fmt::join(problems, "\n"));
   if (std::optional<std::string> broken = verify(graph)) return error("The program is not consistent: {}.", *broken);
   return graph;
+}
+
+}  // namespace
+
+Result<Graph> import_pt2(Bytes file, const ImportOptions& options, std::vector<ImportNote>* notes) {
+  std::vector<std::string> states;
+  while (true) {
+    try {
+      return import_once(file, options, states, notes);
+    } catch (const BecomesState& late) {
+      states.push_back(late.name);
+    }
+  }
 }
 
 Result<Graph> import_pt2(std::shared_ptr<const MappedFile> file, const ImportOptions& options,

@@ -342,7 +342,7 @@ void GraphImporter::import_operator(const Fields& node, std::string_view target,
     }
   }
   if (values.empty() && !outputs.names.empty()) {
-    values = make_opaque(call, call.row && !call.row->build && !call.row->detail.empty() ? call.row->detail : target);
+    values = make_opaque(call, target);
     note(fmt::format("{} stays a host kernel: {}", target, why), false);
   }
   if (!call.warning.empty()) note(call.warning, true);

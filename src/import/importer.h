@@ -35,6 +35,7 @@ struct Program {
   Budget& budget;
   std::vector<ImportNote> notes;
   std::vector<std::string> problems;
+  std::vector<std::string> states;  // buffers that BecomesState named
   int depth = 0;
 
  private:
@@ -100,7 +101,11 @@ class GraphImporter {
   bool bakeable(const Binding& binding);
   std::unique_ptr<Graph> import_body(Json argument, const std::vector<Operand>& operands,
                                      const std::vector<bool>& scanned);
+  std::vector<Binding> inlined(Json body, const std::vector<std::optional<Binding>>& arguments);
+  void bind_inlined(const Outputs& outputs, const std::vector<Binding>& results);
   void import_inline(const Fields& node, Json body, const std::vector<std::optional<Binding>>& arguments);
+  bool unroll(const Fields& node, Op op, const std::vector<Json>& bodies,
+              const std::vector<std::vector<Operand>>& groups);
 
   Program& program_;
   Graph& graph_;

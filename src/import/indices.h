@@ -8,6 +8,11 @@ namespace swoop {
 // Indices from the end count backwards. Known ones are turned round at import, computed ones by the model.
 ValueId from_start(Call& c, ValueId index, int64_t size);
 
+// 32 bits, which the NPU has. A known index stays as it is.
+inline ValueId as_32_bits(Call& c, ValueId index) {
+  return c.graph.value(index).constant || c.dtype(index) != DType::I64 ? index : c.cast(index, DType::I32);
+}
+
 // The nearest element that exists: where a mask hides the result, an index may be anything.
 inline ValueId inside(Call& c, ValueId index, int64_t size) {
   return c.clamp(index, 0.0, static_cast<double>(size - 1));

@@ -1,6 +1,6 @@
 // How this room gives up. Some 300 small builders read arguments that a file may have wrong; threading a Result through
-// each of their lines would bury them. So inside the room they throw one of these two, importer.cpp catches both around
-// each node, and the room's door returns Result like every other.
+// each of their lines would bury them. So inside the room they throw Malformed or Unsupported, importer.cpp catches
+// both around each node, and the room's door returns Result like every other.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,6 +18,11 @@ struct Malformed {
 // Valid PyTorch that the core operators do not express: the node stays opaque.
 struct Unsupported {
   std::string reason;
+};
+
+// No refusal: a buffer that was taken for a constant is written to later. The import starts anew and knows it as state.
+struct BecomesState {
+  std::string name;
 };
 
 template <typename... Args>

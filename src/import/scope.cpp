@@ -143,6 +143,7 @@ ValueId Scope::read(Binding& binding, const NodeBuilder& at) {
 void Scope::write(Binding& binding, ValueId value, NodeBuilder& at) {
   ValueId old = read(binding, at);
   TensorStorage& to = storages_[binding.storage];
+  if (to.baked && to.origin == TensorStorage::Origin::Weight && !body_) throw BecomesState{to.name};
   if (to.baked) unsupported("an in-place operator changes a tensor that a condition or control flow has already read");
   if (to.origin == TensorStorage::Origin::Weight) {
     if (body_)
@@ -166,7 +167,7 @@ void Scope::write(Binding& binding, ValueId value, NodeBuilder& at) {
 const StoredTensor* Scope::constant(const Binding& binding) const {
   if (binding.storage == kNone || !binding.path.empty()) return nullptr;
   const TensorStorage& from = storages_[binding.storage];
-  return from.version == 0 ? from.constant : nullptr;
+  return from.version == 0 && from.origin != TensorStorage::Origin::State ? from.constant : nullptr;
 }
 
 void Scope::make_state(TensorStorage& storage) {

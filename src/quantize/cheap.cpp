@@ -10,15 +10,14 @@ namespace swoop {
 
 namespace {
 
-constexpr int kTries = 3;             // each compiles the graph; the last ones with outputs alone
+constexpr int kTries = 3;             // each compiles the graph; the last one with outputs alone
 constexpr double kInaudible = 1e-6;   // noise over signal, 60 dB: nothing is to be gained
-constexpr double kWorthATry = 0.02;   // of all the noise, 0.1 dB: less is not worth compiling the graph for
 constexpr double kNoticeable = 2e-3;  // of all the noise: less is not worth 16 bits, even for nothing
 
 struct Option {
   Candidate candidate;
   std::vector<ValueId> members;  // that have its type
-  double noise = 0;              // that it adds to the outputs, as a share of all
+  double noise = 0;              // that it adds to the outputs
 };
 
 // Somebody chose its precision, or its number format is the caller's.
@@ -50,15 +49,8 @@ std::vector<Option> options_of(const Graph& prepared, const Graph& typed, const 
     if (!is_settled(prepared, typed, members, options))
       list.push_back({describe(prepared, value_in_float(typed, choice)), std::move(members), noise.values[choice]});
   }
-  for (Option& option : list) option.noise /= all;
-  std::erase_if(list, [&](const Option& option) { return all < kInaudible || option.noise < kNoticeable; });
+  std::erase_if(list, [&](const Option& option) { return all < kInaudible || option.noise < kNoticeable * all; });
   return list;
-}
-
-bool is_worth_a_try(const std::vector<Option>& list) {
-  double noise = 0;
-  for (const Option& option : list) noise += option.noise;
-  return noise >= kWorthATry;
 }
 
 double all_bytes(const Cost& price) {
@@ -161,11 +153,11 @@ std::set<std::string> raise_what_is_cheap(const Graph& prepared, const Measured&
   };
   const Graph base = typed({});
   std::vector<Option> list = options_of(prepared, base, measured, options);
-  const std::optional<Cost> before = !is_worth_a_try(list) || !options.cost ? std::nullopt : options.cost(base);
+  const std::optional<Cost> before = list.empty() || !options.cost ? std::nullopt : options.cost(base);
   if (!before) return {};
   keep_affordable(list, base, *before, options.int16_budget);
   const std::vector<Option> outputs = outputs_of(list, base);
-  for (int tries = 0; tries < kTries && is_worth_a_try(list); ++tries) {
+  for (int tries = 0; tries < kTries && !list.empty(); ++tries) {
     std::set<std::string> raised;
     for (const Option& option : list) raised.insert(option.candidate.name);
     const std::optional<Cost> after = options.cost(typed(raised));
@@ -177,7 +169,7 @@ std::set<std::string> raise_what_is_cheap(const Graph& prepared, const Measured&
       return raised;
     }
     leave_out(list, base, *before, *after, options.int16_budget);
-    if (tries + 2 == kTries || !is_worth_a_try(list)) list = outputs;
+    if (tries + 2 == kTries) list = outputs;
   }
   return {};
 }

@@ -21,8 +21,8 @@ struct TypeRequest {
   std::set<std::string> raised = {};    // names of values (after the path of their body) that take int16 in any case
   std::string path = {};                // of a body: "cond_1/0/"
   std::vector<Type> output_types = {};  // of a cond's body: what its outputs must come in; inputs have their types
-  size_t carried = 0;                   // of a loop's body: its first inputs are its first outputs of the step before
   double room = 1;                      // for what the samples do not show, as choose_range() has it
+  size_t carried = 0;                   // of a loop's body: its first inputs are its first outputs of the step before
 };
 
 struct ChosenTypes {

@@ -1,0 +1,184 @@
+// Small integers that a model computes itself: ranks, places, members of a set. PyTorch gives them 64 bits; as exact
+// codes of 16 bits the NPU adds, compares and chooses them.
+#include <algorithm>
+#include <optional>
+
+#include "legalize/compose.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr int64_t kLargestCount = 32767;
+
+// The least and the greatest that an integer can be.
+struct Extremes {
+  int64_t low, high;
+};
+
+std::optional<Extremes> counted(int64_t low, int64_t high) {
+  if (low < -kLargestCount || high > kLargestCount) return std::nullopt;
+  return Extremes{low, high};
+}
+
+Type count_type(Shape shape, Extremes of) {
+  Type type = i16_type(std::move(shape), 1.0);
+  type.quant->qmin = of.low;
+  type.quant->qmax = of.high;
+  return type;
+}
+
+bool is_count(const Type& type) {
+  return is_codes(type) && type.scale() == 1 && type.zero_point() == 0 &&
+         (type.dtype == DType::I8 || type.dtype == DType::I16);
+}
+
+bool is_integer_type(const Type& type) {
+  return is_plain_integer(type) || (type.dtype == DType::I64 && !type.quantized());
+}
+
+bool is_moved(const Node& n) { return info(n.op).traits.movement && n.inputs.size() == 1 && n.op != Op::Pad; }
+
+std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id);
+
+std::optional<Extremes> extremes_of_cast(const Rewriter& rw, const Node& n) {
+  const Type& from = rw.type(n.inputs[0]);
+  if (from.dtype == DType::Bool) return Extremes{0, 1};
+  if (is_count(from)) return counted(from.quant->qmin, from.quant->qmax);
+  return byte_size(rw.type(n.outputs[0]).dtype) > 1 ? extremes_of(rw, n.inputs[0]) : std::nullopt;
+}
+
+std::optional<Extremes> extremes_of_constant(const Value& constant) {
+  const std::vector<int64_t> numbers = codes_of(constant);
+  if (numbers.empty()) return std::nullopt;
+  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+  return counted(*low, *high);
+}
+
+// Nothing for an integer that comes from elsewhere, or that may have more than 16 bits.
+std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id) {
+  if (!is_integer_type(rw.type(id))) return std::nullopt;
+  if (rw.value(id).constant) return extremes_of_constant(rw.value(id));
+  const Node* n = rw.graph().producer(id);
+  if (!n) return std::nullopt;
+  if (n->op == Op::Cast) return extremes_of_cast(rw, *n);
+  if (n->op == Op::Clamp && is_plain_integer(rw.type(id)) && n->has(Key::Min) && n->has(Key::Max))
+    return counted(static_cast<int64_t>(n->real(Key::Min)), static_cast<int64_t>(n->real(Key::Max)));
+  if (is_moved(*n)) return extremes_of(rw, n->inputs[0]);
+  const bool chooses = n->op == Op::Where;
+  if (n->op != Op::Add && n->op != Op::Sub && n->op != Op::Mul && !chooses) return std::nullopt;
+  const std::optional<Extremes> a = extremes_of(rw, n->inputs[chooses ? 1 : 0]);
+  const std::optional<Extremes> b = a ? extremes_of(rw, n->inputs[chooses ? 2 : 1]) : std::nullopt;
+  if (!b) return std::nullopt;
+  if (n->op == Op::Add) return counted(a->low + b->low, a->high + b->high);
+  if (n->op == Op::Sub) return counted(a->low - b->high, a->high - b->low);
+  if (chooses) return counted(std::min(a->low, b->low), std::max(a->high, b->high));
+  const auto [low, high] = std::minmax({a->low * b->low, a->low * b->high, a->high * b->low, a->high * b->high});
+  return counted(low, high);
+}
+
+// The same number as codes. extremes_of() knows it.
+ValueId as_count(Rewriter& rw, ValueId id) {
+  const Type type = count_type(rw.type(id).shape, *extremes_of(rw, id));
+  if (rw.value(id).constant) return codes(rw, type, codes_of(rw.value(id)), rw.value(id).name);
+  const Node& n = *rw.graph().producer(id);
+  const Op op = n.op;
+  const Attrs attrs = n.attrs;
+  const std::vector<ValueId> inputs = n.inputs;
+  if (op == Op::Cast) {
+    if (is_count(rw.type(inputs[0]))) return inputs[0];
+    if (rw.type(inputs[0]).dtype != DType::Bool) return as_count(rw, inputs[0]);
+    Type flags = quantized(DType::I8, type.shape, 1.0, 0);
+    flags.quant->qmin = 0;
+    flags.quant->qmax = 1;
+    return rw.make(Op::Cast, inputs, {{Key::DType, DType::F32}}, flags);
+  }
+  if (op == Op::Clamp) {
+    if (extremes_of(rw, inputs[0])) return rw.make(op, {as_count(rw, inputs[0])}, attrs, type);
+    return rw.make(Op::Cast, {id}, {{Key::DType, DType::F32}}, type);  // its operand may be anything
+  }
+  if (op == Op::Where) return rw.make(op, {inputs[0], as_count(rw, inputs[1]), as_count(rw, inputs[2])}, attrs, type);
+  std::vector<ValueId> counts;
+  for (ValueId input : inputs) counts.push_back(as_count(rw, input));
+  return rw.make(op, counts, attrs, is_moved(n) ? with_shape(rw.type(counts[0]), type.shape) : type);
+}
+
+// Not for the NPU as it is: it has 64 bits, or the core compares codes alone.
+bool needs_codes(const Rewriter& rw, ValueId id) {
+  return rw.type(id).dtype == DType::I64 || !facts_of(rw).has_booleans;
+}
+
+// sum of small integers  ->  of codes
+bool sum_counts(Rewriter& rw, const Node& n) {
+  const Type out = rw.type(n.outputs[0]);
+  const std::optional<Extremes> each = rw.value(n.inputs[0]).constant ? std::nullopt : extremes_of(rw, n.inputs[0]);
+  if (!each) return false;
+  Shape kept = rw.type(n.inputs[0]).shape;
+  int64_t length = 1;
+  for (int64_t axis : n.ints(Key::Axes)) {
+    length *= kept[static_cast<size_t>(axis)];
+    kept[static_cast<size_t>(axis)] = 1;
+  }
+  const std::optional<Extremes> all =
+      counted(std::min(each->low, int64_t{0}) * length, std::max(each->high, int64_t{0}) * length);
+  if (length > kLargestCount || !all) return false;
+  Attrs attrs = n.attrs;
+  attrs.set(Key::Keepdim, true);
+  ValueId sum = rw.make(Op::Sum, {as_count(rw, n.inputs[0])}, attrs, count_type(kept, *all));
+  rw.replace(n, rw.make(Op::Cast, {reshape(rw, sum, out.shape)}, {{Key::DType, out.dtype}}, out));
+  return true;
+}
+
+// comparison of small integers  ->  of codes
+bool compare_counts(Rewriter& rw, const Node& n) {
+  const ValueId a = n.inputs[0], b = n.inputs[1];
+  if (rw.value(a).constant && rw.value(b).constant) return false;
+  if (!needs_codes(rw, a) || !extremes_of(rw, a) || !extremes_of(rw, b)) return false;
+  rw.replace(n, rw.make(Op::Compare, {as_count(rw, a), as_count(rw, b)}, n.attrs));
+  return true;
+}
+
+void replace_by_codes(Rewriter& rw, const Node& n, ValueId integer) {
+  const Type out = rw.type(n.outputs[0]);
+  const ValueId count = as_count(rw, integer);
+  rw.replace(n, rw.type(count) == out ? count : rw.make(Op::Quantize, {count}, {}, out));
+}
+
+// quantize(cast of a small integer to a real number)  ->  its codes, requantized
+bool quantize_count(Rewriter& rw, const Node& n) {
+  const Node* cast = rw.producer(n, 0, Op::Cast);
+  if (!cast || !is_float(rw.type(n.inputs[0]).dtype) || rw.type(n.inputs[0]).quantized()) return false;
+  if (!is_codes(rw.type(n.outputs[0])) || !extremes_of(rw, cast->inputs[0])) return false;
+  replace_by_codes(rw, n, cast->inputs[0]);
+  return true;
+}
+
+// a small integer as codes  ->  its own codes, requantized; as another integer  ->  a cast of its codes
+bool cast_count(Rewriter& rw, const Node& n) {
+  const Type out = rw.type(n.outputs[0]);
+  const Node* before = rw.graph().producer(n.inputs[0]);
+  if (!before || !needs_codes(rw, n.inputs[0])) return false;
+  if (is_codes(out)) {
+    if (!extremes_of(rw, n.inputs[0])) return false;
+    if (before->op == Op::Clamp && !extremes_of(rw, before->inputs[0])) return false;  // this is how it enters
+    replace_by_codes(rw, n, n.inputs[0]);
+    return true;
+  }
+  if (!is_integer_type(out) || before->op != Op::Cast || !is_count(rw.type(before->inputs[0]))) return false;
+  rw.replace(n, rw.make(Op::Cast, {before->inputs[0]}, n.attrs, out));
+  return true;
+}
+
+}  // namespace
+
+std::span<const Rule> count_rules() {
+  static const Rule kRules[] = {
+      {"sum-counts", {Op::Sum}, sum_counts},
+      {"compare-counts", {Op::Compare}, compare_counts},
+      {"cast-count", {Op::Cast}, cast_count},
+      {"quantize-count", {Op::Quantize}, quantize_count},
+  };
+  return kRules;
+}
+
+}  // namespace swoop
