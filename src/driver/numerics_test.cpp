@@ -196,8 +196,8 @@ TEST(Numerics, softmax_of_any_length) {
 
 // Below zero it is exp, above zero the reciprocal of the sum.
 TEST(Numerics, softmax_has_one_table) {
-  for (const char* type : {"i8[3,12] q(0.05, 9)", "i16[3,12] q(0.0003, 0)", "i16[3,12] q(0.00005, 0)",
-                           "i16[3,12] q(0.02, 0)", "i16[3,12] q(3.0, 0)"})
+  for (const char* type : {"i8[3,12] q(0.05, 9)", "i8[3,12] q(0.3, 9)", "i16[3,12] q(0.0003, 0)",
+                           "i16[3,12] q(0.00005, 0)", "i16[3,12] q(0.02, 0)", "i16[3,12] q(3.0, 0)"})
     for (const std::string& target : {kU55, kU85}) {
       Errors errors = run(
           fmt::format("graph \"main\" (%x : {})\n%y = softmax %x axis=1 : i8[3,12] q(0.0039, -128)\nreturn %y\n", type),

@@ -74,6 +74,7 @@ class Lowering {
   Result<Id> unary(const Node& n);
   Id interpolate(Id x, std::span<const int64_t> entries, std::string_view name);
   bool clamped_by_table(const Node& n) const;
+  bool is_on_samples(ValueId x) const;
   Result<Id> unary_by_windows(const Node& n, const CodeFunction& function, Id x, double unit);
   // -- normal.cpp
   struct Normal {

@@ -190,6 +190,17 @@ tosa::TensorId Lowering::interpolate(Id x, std::span<const int64_t> entries, std
   return rescale(table, 1.0 / 128, 0, 0, tosa::DType::I16);
 }
 
+// A difference of 8-bit codes in 16 bits, 128 for each of theirs: every one is a sample of a table, whatever the
+// function does in between.
+bool Lowering::is_on_samples(ValueId x) const {
+  const Node* sub = graph_.producer(x);
+  if (!sub || sub->op != Op::Sub) return false;
+  return std::all_of(sub->inputs.begin(), sub->inputs.end(), [&](ValueId operand) {
+    const Type& type = graph_.type(operand);
+    return type.dtype == DType::I8 && type.quantized() && type.scale() == 128 * graph_.type(x).scale();
+  });
+}
+
 // x is i16; `unit`: a step of `function`'s results in steps of n's.
 Result<tosa::TensorId> Lowering::unary_by_windows(const Node& n, const CodeFunction& function, Id x, double unit) {
   WindowTables windows(function);
@@ -256,7 +267,8 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
   std::vector<int64_t> entries = function.table(-32768, 128, 513);
   if (from.dtype == DType::I16) {
     if (has_normal_form(n.text(Key::Fn)) && function.bend() > kStraight) return normal_unary(n);
-    if (function.steep()) return unary_by_windows(n, function, x, whole.scale() / to.scale());
+    if (function.steep() && !is_on_samples(n.inputs[0]))
+      return unary_by_windows(n, function, x, whole.scale() / to.scale());
   }
   // Neighbours further apart than 16 bits are halved.
   bool steep = false;

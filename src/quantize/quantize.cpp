@@ -45,9 +45,11 @@ void choose_types_of_bodies(Graph& graph, const Borders& borders, const TypeRequ
     if (measured == request.measured.bodies.end()) continue;
     for (size_t b = 0; b < node.bodies.size(); ++b) {
       Graph& body = *node.bodies[b];
-      TypeRequest inside{request.options, measured->second[b], request.raised,
-                         fmt::format("{}{}/{}/", request.path, node.name, b)};
-      inside.room = request.room;
+      TypeRequest inside{.options = request.options,
+                         .measured = measured->second[b],
+                         .raised = request.raised,
+                         .path = fmt::format("{}{}/{}/", request.path, node.name, b),
+                         .room = request.room};
       if (borders.domains[id] == Domain::Branch) {
         for (size_t i = 0; i < body.inputs().size(); ++i) {
           const Type& operand = graph.type(node.inputs[i + 1]);
@@ -116,9 +118,8 @@ Result<Judgement> judge(const Graph& prepared, const TypeRequest& request, const
                         std::span<const Tensor> exact) {
   Graph seen = clone(prepared), unseen = clone(prepared);
   choose_types(seen, request);
-  TypeRequest of_others{request.options, others, request.raised};
-  of_others.room = request.room;
-  choose_types(unseen, of_others);
+  choose_types(unseen,
+               {.options = request.options, .measured = others, .raised = request.raised, .room = request.room});
   TRY_ASSIGN(std::vector<Tensor> with, execute(seen, sample, {request.options.opaque}));
   TRY_ASSIGN(std::vector<Tensor> without, execute(unseen, sample, {request.options.opaque}));
   Judgement judgement;
