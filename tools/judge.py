@@ -320,8 +320,9 @@ def correct(verdict):
 
 
 def whole(verdict):
-    """All of it in one region."""
-    return verdict.regions == 1 and not verdict.host
+    """All of it in one region, or nothing to compute."""
+    idle = verdict.kind == "right" and verdict.regions == 0 and not verdict.reasons
+    return (verdict.regions == 1 or idle) and not verdict.host
 
 
 def write_section(page, title, lines):
