@@ -38,8 +38,8 @@ def test_int16_that_is_nearly_free_is_the_default(tmp_path, samples, target):
     assert int8["int16"] is None and usual["int16"]["values"]
     assert usual["int16"]["cycles_before"] == int8["totals"]["total_cycles"]
     assert usual["int16"]["cycles"] == usual["totals"]["total_cycles"]
-    for figure in ("total_cycles", "sram_bytes", "flash_bytes", "dram_bytes"):
-        assert usual["totals"][figure] <= 1.01 * int8["totals"][figure], figure
+    for figure, table in (("total_cycles", 0), ("sram_bytes", 0), ("flash_bytes", 2304), ("dram_bytes", 2304)):
+        assert usual["totals"][figure] <= max(1.01 * int8["totals"][figure], int8["totals"][figure] + table), figure
     assert usual["accuracy"]["sqnr_db"][0] > int8["accuracy"]["sqnr_db"][0] + 0.5
     build(tmp_path, samples, "-t", target, "--threads", "1")
     assert (tmp_path / "m.pte").read_bytes() == file
@@ -75,9 +75,10 @@ def test_a_time_that_is_none_is_refused(tmp_path, samples):
     assert done.returncode == 1 and "--search soon" in done.stderr
 
 
-def test_advice_is_measured(samples):
-    said = json.loads(swoop("advise", MODEL, "-c", samples, "--json"))
+def test_advice_is_measured():
+    model = MODEL.with_name("moveaxis.pt2")
+    said = json.loads(swoop("advise", model, "--json"))
     assert said["tried"] == said["possible"] and said["advice"]
     for advice in said["advice"]:
         assert advice["cycles"] < said["cycles"] and advice["percent"] == pytest.approx(100 * (advice["cycles"] / said["cycles"] - 1))
-    assert "cycles as it is" in swoop("advise", MODEL)
+    assert "a kernel of 3 instead of 7" in swoop("advise", model)

@@ -14,6 +14,9 @@ constexpr int kTries = 3;             // each compiles the graph; the last one w
 constexpr double kInaudible = 1e-6;   // noise over signal, 60 dB: nothing is to be gained
 constexpr double kNoticeable = 2e-3;  // of all the noise: less is not worth 16 bits, even for nothing
 
+constexpr double kTable = 2048;             // bytes, of a function on 16 bits
+constexpr std::string_view kSram = "SRAM";  // which holds no constants
+
 struct Option {
   Candidate candidate;
   std::vector<ValueId> members;  // that have its type
@@ -53,16 +56,17 @@ std::vector<Option> options_of(const Graph& prepared, const Graph& typed, const 
   return list;
 }
 
-double all_bytes(const Cost& price) {
-  double sum = 0;
-  for (const auto& [memory, bytes] : price.bytes) sum += bytes;
-  return sum;
+// How much a memory may grow. In a small network, a table for one function of 16 bits is more than 1 % of the
+// constants.
+double allowed_bytes(std::string_view memory, double bytes, double budget) {
+  return std::max(budget * bytes, memory == kSram || bytes == 0 ? 0 : kTable + 256);
 }
 
 // What the tables of functions that read or give it take more at 16 bits.
 double table_bytes(const Graph& typed, const Option& option) {
-  constexpr double kMore = 2048 - 256;
-  double bytes = typed.producer(option.members[0])->op == Op::Unary ? kMore : 0;
+  constexpr double kMore = kTable - 256;
+  const Op op = typed.producer(option.members[0])->op;
+  double bytes = op == Op::Unary || op == Op::Softmax || op == Op::LogSoftmax ? kMore : 0;
   for (ValueId reader : readers_of(typed, option.members))
     if (reader != option.members[0] && typed.producer(reader)->op == Op::Unary) bytes += kMore;
   return bytes;
@@ -76,7 +80,9 @@ void keep_affordable(std::vector<Option>& list, const Graph& typed, const Cost& 
     return a.noise * (b.candidate.cost + unit) > b.noise * (a.candidate.cost + unit);
   });
   double left = budget * price.value;
-  double bytes_left = budget * all_bytes(price);
+  double bytes_left = 0;  // in the memory that holds constants
+  for (const auto& [memory, bytes] : price.bytes)
+    if (memory != kSram) bytes_left = std::max(bytes_left, allowed_bytes(memory, bytes, budget));
   std::erase_if(list, [&](const Option& option) {
     const double bytes = table_bytes(typed, option);
     if (option.candidate.cost > left || bytes > bytes_left) return true;
@@ -91,7 +97,8 @@ double bytes_over(const Cost& before, const Cost& after, double budget) {
   double most = 0;
   for (const auto& [memory, bytes] : after.bytes) {
     auto known = before.bytes.find(memory);
-    most = std::max(most, bytes - (1 + budget) * (known == before.bytes.end() ? 0 : known->second));
+    const double was = known == before.bytes.end() ? 0 : known->second;
+    most = std::max(most, bytes - was - allowed_bytes(memory, was, budget));
   }
   return most;
 }

@@ -14,9 +14,9 @@ namespace {
 // x -> a -> b -> c, which is the output
 Graph chain() {
   Result<Graph> graph = parse(R"text(graph "net" (%x: f32[1,64] as "x")
-  %a = unary %x fn="tanh" : f32[1,64] name "a"
-  %b = unary %a fn="sin" : f32[1,64] name "b"
-  %c = unary %b fn="tanh" : f32[1,64] name "c"
+  %a = add %x, %x : f32[1,64] name "a"
+  %b = add %a, %a : f32[1,64] name "b"
+  %c = add %b, %b : f32[1,64] name "c"
   return %c
 )text");
   EXPECT_TRUE(graph) << graph.error().message;
@@ -40,7 +40,7 @@ Cost cost_of(const Graph& graph) {
   Cost cost{.bytes = {{"flash", 1e6}}, .pieces = 1};
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op != Op::Unary) continue;
+    if (node.op != Op::Add) continue;
     const std::string& name = name_in_model(graph.value(node.outputs[0]));
     const double computes = graph.type(node.inputs[0]).dtype == DType::I16 ? 200 : 100;
     cost.each[name] = name == "b" ? 1000 : computes;
@@ -72,7 +72,7 @@ QuantizeOptions within(double budget, std::function<std::optional<Cost>(const Gr
 
 TEST(Cheap, raises_what_a_waiting_layer_reads_and_the_output) {
   EXPECT_EQ(raised(within(0.01)), (Names{"a", "c"}));
-  EXPECT_EQ(raised(within(0.1)).size(), 3u);
+  EXPECT_EQ(raised(within(0.2)).size(), 3u);
   EXPECT_EQ(raised(within(1)).size(), 4u);
   EXPECT_EQ(raised(within(0)), Names{});
 }
