@@ -134,7 +134,7 @@ def table(folder):
     which = "Every operator" if made["every"] == 1 else f"One operator in {made['every']}"
     lines = [
         *textwrap.wrap(f"{which} of `torch.testing`'s `op_db` that a network can hold, at most {made['samples']} sample inputs each, compiled from float and compared with PyTorch. Right means "
-                       "at least 20 dB, or 90 % equal elements, and not far below the forecast. An operator is whole if all of its cases are right. Left out, "
+                       "at least 20 dB, or 90 % equal elements, and not far below the forecast. An operator is whole if all of its cases are right. A case with nothing to compute counts as one region. Left out, "
                        "because no network for these NPUs computes it while it runs: " + ", ".join(LEFT_OUT) + ". `tools/opinfo.py` makes this table.", 118),
         "",
         "| NPU | cases | compiled | right | one region | operators | whole | internal errors |",
