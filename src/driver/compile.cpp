@@ -444,6 +444,8 @@ class Compile {
         return error("{} (with made-up inputs; --calibrate FILE.npz gives others)", checked.error().message);
       TRY_ASSIGN(FileVerdict verdict, std::move(checked));
       summary.accuracy = std::move(verdict.accuracy);
+      for (const std::string& layer : summary.accuracy->inexact)
+        summary.warnings.push_back(with_code(layer, Code::Inexact));
       if (pipeline_.quantized && pipeline_.quantized->left_out)
         summary.accuracy->left_out = {pipeline_.quantized->left_out->seen_db, pipeline_.quantized->left_out->unseen_db};
       if (!verdict.fault && !options_.report.empty() && pipeline_.reference) TRY(measure_layers(*summary.accuracy));

@@ -60,6 +60,10 @@ Noise noise_of(const Tensor& reference, const Tensor& actual) {
 // of 16 bits is off by one step more, and by two where a sum is taken in two parts.
 double steps_of(const Type& type) { return type.dtype == DType::I16 ? 3 : 1; }
 
+// A layer that is off by more is wrong, whatever its forms declare; one that is off by less, but more than they
+// declare, is worth a warning.
+constexpr double kWrong = 1e-2;
+
 // What the forms of a node declare, for its first operand.
 double off_by(const Graph& graph, const Node& node) {
   const ErrorBound bound = declared_off(node.op);
@@ -147,16 +151,16 @@ Result<Forecast::Comparison> Forecast::compare(std::span<const Tensor> sample) {
   Comparison comparison;
   std::map<ValueId, Tensor> rounded;  // what looks wrong: rounding inside the layer may explain it
   const std::vector<double> off = declared();
-  auto allowed = [&](ValueId id) {
+  auto allowed = [&](ValueId id, double share) {
     const Type& type = typed_.type(id);
     const double step =
         std::max({steps_of(type) * type.scale(), taken_.at(id).value->type.scale(), float_step(typed_, id)});
-    return (step + off[id] * largest_of(type)) * std::sqrt(static_cast<double>(element_count(type.shape)));
+    return (step + share * largest_of(type)) * std::sqrt(static_cast<double>(element_count(type.shape)));
   };
   TRY_ASSIGN(comparison.outputs, run(sample, true, [&](ValueId id, const Tensor& computed, const Tensor& file) {
                ++comparison.layers;
                Noise noise = noise_of(computed, file);
-               if (std::sqrt(noise.error) > allowed(id)) rounded.emplace(id, computed);
+               if (std::sqrt(noise.error) > allowed(id, off[id])) rounded.emplace(id, computed);
              }));
   if (!rounded.empty())
     TRY(run(sample, false, [&](ValueId id, const Tensor& exact, const Tensor& file) {
@@ -164,8 +168,9 @@ Result<Forecast::Comparison> Forecast::compare(std::span<const Tensor> sample) {
       if (suspect == rounded.end()) return;
       Noise of_file = noise_of(exact, file);
       Noise of_types = noise_of(exact, suspect->second);
-      if (std::sqrt(of_file.error) > 2 * std::sqrt(of_types.error) + allowed(id))
-        comparison.faults.push_back({id, of_types, of_file});
+      const double beyond = std::sqrt(of_file.error) - 2 * std::sqrt(of_types.error);
+      if (beyond > allowed(id, off[id]))
+        comparison.faults.push_back({id, of_types, of_file, beyond > allowed(id, std::max(off[id], kWrong))});
     }));
   taken_.clear();
   return comparison;

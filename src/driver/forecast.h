@@ -28,6 +28,7 @@ class Forecast {
     ValueId value;   // of the typed graph
     Noise of_types;  // that rounding alone leaves
     Noise of_file;   // of the file's value; both against the layer without rounding
+    bool wrong;      // beyond what any form may be off by; otherwise beyond what its forms declare
   };
   struct Comparison {
     size_t layers = 0;            // whose value the file has

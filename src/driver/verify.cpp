@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "accuracy/accuracy.h"
 #include "driver/bundle.h"
@@ -57,7 +58,8 @@ class FileChecker {
     }
     AccuracySummary summary;
     summary.bit_exact = true;
-    summary.layers = layers_;
+    summary.layers = layers_ - inexact_.size();
+    for (const auto& [layer, what] : inexact_) summary.inexact.push_back(what);
     if (measured) {
       summary.samples = count;
       summary.given = samples.inputs.size();
@@ -167,17 +169,21 @@ class FileChecker {
     TRY_ASSIGN(Forecast::Comparison comparison, forecast_->compare(inputs));
     forecast_state_ = std::move(comparison.outputs);
     layers_ = comparison.layers;
-    if (comparison.faults.empty()) return {};
-    const Forecast::Fault& fault = comparison.faults[0];
-    const Node& node = *typed.producer(fault.value);
-    const Loc* loc = typed.loc(node.loc);
-    TRY(keep_bundle());
-    return defect(
-        "{}{} computes other numbers than its type allows: {:.1f} dB by itself, where rounding leaves {} ({} "
-        "such layer{}); what reproduces it is kept in {}",
-        node.name, loc ? fmt::format(" ({})", to_text(*loc)) : "", fault.of_file.db(),
-        fault.of_types.error == 0 ? "it exact" : fmt::format("{:.1f} dB", fault.of_types.db()),
-        comparison.faults.size(), comparison.faults.size() == 1 ? "" : "s", check_.bundle);
+    for (const Forecast::Fault& fault : comparison.faults) {
+      const Node& node = *typed.producer(fault.value);
+      const Loc* loc = typed.loc(node.loc);
+      const std::string what =
+          fmt::format("{}{} computes other numbers than its type allows: {:.1f} dB by itself, where rounding leaves {}",
+                      node.name, loc ? fmt::format(" ({})", to_text(*loc)) : "", fault.of_file.db(),
+                      fault.of_types.error == 0 ? "it exact" : fmt::format("{:.1f} dB", fault.of_types.db()));
+      if (!fault.wrong) {
+        inexact_.try_emplace(node.name, what);
+        continue;
+      }
+      TRY(keep_bundle());
+      return defect("{}; what reproduces it is kept in {}", what, check_.bundle);
+    }
+    return {};
   }
 
   // The sample's user inputs as the program takes them: floats as they are, codes where the border was left out.
@@ -313,8 +319,9 @@ class FileChecker {
   std::optional<Tensor> first_float_;   // output 0 of the float model's last run
   Hits of_file_, of_float_;
   std::vector<OutputNoise> outputs_;
-  std::optional<OutputGroups> groups_;  // of the float model
-  size_t layers_ = 0;                   // that were compared with the forecast
+  std::optional<OutputGroups> groups_;          // of the float model
+  size_t layers_ = 0;                           // that were compared with the forecast
+  std::map<std::string, std::string> inexact_;  // of those, by name: what is off by more than its forms declare
   std::optional<RegionFault> fault_;
 };
 

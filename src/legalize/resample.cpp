@@ -218,12 +218,13 @@ bool bilinear_by_products(Rewriter& rw, const Node& n) {
 }  // namespace
 
 std::span<const Rule> resample_rules() {
+  constexpr ErrorBound kShares = {0, 4e-3};  // the shares of neighbours have 8 bits
   static const Rule kRules[] = {
       {"crop-pad", {Op::Pad}, crop_pad},
       {"pad-with-slices", {Op::Pad}, pad_with_slices},
       {"repeat-nearest", {Op::Resize}, repeat_nearest},
-      {"bilinear-by-phases", {Op::Resize}, bilinear_by_phases},
-      {"bilinear-by-products", {Op::Resize}, bilinear_by_products},
+      {"bilinear-by-phases", {Op::Resize}, bilinear_by_phases, kShares},
+      {"bilinear-by-products", {Op::Resize}, bilinear_by_products, kShares},
   };
   return kRules;
 }

@@ -112,6 +112,10 @@ namespace {
 // Above this bend a function with a normal form takes that: half a step is what rounding costs anyway.
 constexpr double kStraight = 2;
 
+// What bends by more, as a share of the largest result, no table follows. What bends by less does so at few codes: next
+// to where the type cuts the results off.
+constexpr double kCoarse = 1e-2;
+
 bool has_normal_form(std::string_view fn) {
   for (std::string_view known : {"reciprocal", "rsqrt", "sqrt", "log", "log2", "log10"})
     if (fn == known) return true;
@@ -267,8 +271,11 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
   std::vector<int64_t> entries = function.table(-32768, 128, 513);
   if (from.dtype == DType::I16) {
     if (has_normal_form(n.text(Key::Fn)) && function.bend() > kStraight) return normal_unary(n);
-    if (function.steep() && !is_on_samples(n.inputs[0]))
-      return unary_by_windows(n, function, x, whole.scale() / to.scale());
+    if (function.steep() && !is_on_samples(n.inputs[0])) {
+      Result<Id> sum = unary_by_windows(n, function, x, whole.scale() / to.scale());
+      const auto largest = static_cast<double>(std::max(-whole.quant->qmin, whole.quant->qmax));
+      if (sum || function.bend() > kCoarse * largest) return sum;
+    }
   }
   // Neighbours further apart than 16 bits are halved.
   bool steep = false;

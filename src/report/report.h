@@ -101,7 +101,8 @@ struct AccuracySummary {
   size_t given = 0;
   bool test = false;  // held out; otherwise those that ranges were measured on
   std::optional<bool> bit_exact;
-  size_t layers = 0;                                  // compared with what their types promise
+  size_t layers = 0;                                  // compared with what their types promise, and within it
+  std::vector<std::string> inexact;                   // a sentence about each of the others
   std::vector<OutputAccuracy> outputs;                // empty: not compared
   std::vector<PartAccuracy> parts;                    // of outputs that are joined from several, the worst first
   std::vector<LayerNoise> by_layer;                   // worst first; empty: not measured

@@ -20,6 +20,9 @@ constexpr CodeInfo kCodes[] = {
      "Nothing: the repaired program was checked. docs/regor-defects.md lists the causes."},
     {"cut", "Arm's compiler wrote a wrong program for the whole region, so that it was made of two.",
      "Report the model: this is a defect of Arm's compiler that swoop does not know yet."},
+    {"inexact", "A layer of the file is off by less than 1 %, but by more than its integer form declares.",
+     "Look at the SQNR of the outputs; if it will do, so will the layer. Report the model: a form or its bound is "
+     "wrong."},
     {"branch", "A branch of torch.cond has an operator that the NPU does not run, so the host chooses the branch.",
      "Keep both branches to operators of `swoop ops`."},
     {"differs",

@@ -17,6 +17,7 @@ enum class Code {
   Raised,
   Repaired,
   Cut,
+  Inexact,
   // reasons of host operators
   Branch,
   Differs,
