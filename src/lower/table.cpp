@@ -76,6 +76,13 @@ class CodeFunction {
     return bend(from, unit) > share * static_cast<double>(std::max(-to_.quant->qmin, to_.quant->qmax));
   }
 
+  // For every sample of a 16-bit table.
+  bool is_defined() const {
+    for (int i = -kHalf; i <= kHalf; ++i)
+      if (std::isnan(of(kApart * i))) return false;
+    return true;
+  }
+
   bool steep() const {
     for (int i = -kHalf; i < kHalf; ++i)
       if (steep(kApart * i, 1.0)) return true;
@@ -258,6 +265,10 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
     wide.quant->qmax = 128 * (from.quant->qmax - from.zero_point());
     x = rescale(x, 128.0, from.zero_point(), 0, tosa::DType::I16);
   }
+  // Codes that x never has need not be followed: those of an absolute value below zero.
+  const tosa::CodeRange codes = bounds_.of(x);
+  wide.quant->qmin = std::clamp(static_cast<int64_t>(codes.low), wide.quant->qmin, wide.quant->qmax);
+  wide.quant->qmax = std::clamp(static_cast<int64_t>(codes.high), wide.quant->qmin, wide.quant->qmax);
   // TOSA 1.0, TABLE: 513 samples, 128 codes apart; the result has 7 more fraction bits. The result's zero point waits
   // for the rescale.
   Type whole = to.dtype == DType::I32 ? quantized(DType::I16, to.shape, to.scale() * 65536, 0) : to;
@@ -271,7 +282,7 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
   std::vector<int64_t> entries = function.table(-32768, 128, 513);
   if (from.dtype == DType::I16) {
     if (has_normal_form(n.text(Key::Fn)) && function.bend() > kStraight) return normal_unary(n);
-    if (function.steep() && !is_on_samples(n.inputs[0])) {
+    if (function.is_defined() && function.steep() && !is_on_samples(n.inputs[0])) {
       Result<Id> sum = unary_by_windows(n, function, x, whole.scale() / to.scale());
       const auto largest = static_cast<double>(std::max(-whole.quant->qmin, whole.quant->qmax));
       if (sum || function.bend() > kCoarse * largest) return sum;
