@@ -311,7 +311,7 @@ def test_a_file_that_falls_short_of_its_forecast_gets_more_layers_in_int16(tmp_p
     """Quiet inputs: rounding is as loud as on the samples, so the file is worse on them than the forecast says."""
     np.savez(tmp_path / "quiet.npz", x=0.3 * np.load(MODELS / "resnet8.npz")["test"].astype(np.float32))
     def build(*arguments):
-        done = swoop("compile", FLOAT_MODEL, "-c", samples, "-o", tmp_path / "r.pte", "--json", *arguments)
+        done = swoop("compile", FLOAT_MODEL, "-c", samples, "-o", tmp_path / "r.pte", "--json", "--precision", "int8", *arguments)
         assert done.returncode == 0, done.stderr
         result = json.loads(done.stdout)
         return result["accuracy"]["sqnr_db"][0], result["warnings"]

@@ -270,7 +270,7 @@ def test_a_cameras_bytes_go_to_the_npu_as_they_are(target, tmp_path):
     module = Camera().eval()
     torch.export.save(torch.export.export(module, (x,)), tmp_path / "model.pt2")
     np.savez(tmp_path / "samples.npz", x=x.numpy()[None])
-    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, target, "--calibrate", tmp_path / "samples.npz")
+    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, target, "--precision", "int8", "--calibrate", tmp_path / "samples.npz")
     assert (summary["delegates"], summary["host_ops"], summary["inputs"][0]["dtype"]) == (1, {}, "uint8")
     assert summary["accuracy"]["sqnr_db"][0] > 40
     result = run_program(program, tmp_path, x=x.numpy())
@@ -353,7 +353,7 @@ def test_the_caller_chooses_numbers_and_layout_of_ports(flags, dtypes, last, tar
     torch.export.save(torch.export.export(module, (x,)), tmp_path / "model.pt2")
     np.savez(tmp_path / "samples.npz", input=x.numpy()[None])
     flags = [flag.replace("x=", "input=") for flag in flags]
-    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, target, "--calibrate", tmp_path / "samples.npz", *flags)
+    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, target, "--precision", "int8", "--calibrate", tmp_path / "samples.npz", *flags)
     port, result = summary["inputs"][0], summary["outputs"][0]
     assert (port["dtype"], result["dtype"]) == dtypes and port["shape"] == ([1, 16, 12, 3] if last else [1, 3, 16, 12])
     assert summary["delegates"] == 1 and summary["host_ops"] == {} and summary["accuracy"]["sqnr_db"][0] > 35
@@ -420,7 +420,7 @@ def test_reductions_may_be_joined(target, tmp_path):
     x = torch.rand(1, 17, 5, 20, generator=torch.Generator().manual_seed(0)) * 2 - 1
     torch.export.save(torch.export.export(JoinedReductions(), (x,)), tmp_path / "model.pt2")
     np.savez(tmp_path / "samples.npz", x=x.numpy()[None])
-    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, target, "--calibrate", tmp_path / "samples.npz")
+    summary, program = compile_model(tmp_path / "model.pt2", tmp_path, target, "--precision", "int8", "--calibrate", tmp_path / "samples.npz")
     assert (summary["delegates"], summary["host_ops"], summary["accuracy"]["bit_exact"]) == (1, {}, True)
     step = summary["outputs"][0]["scale"]
     np.testing.assert_allclose(run_program(program, tmp_path, x=x.numpy()), JoinedReductions()(x)[0].numpy(), atol=1.01 * step)

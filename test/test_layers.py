@@ -224,7 +224,7 @@ def place_of_map(pte):
     """A vector of bytes: the version, the size of the columns in two bytes, and the columns deflated."""
     for at in range(0, len(pte) - 8, 4):
         size = int.from_bytes(pte[at : at + 4], "little")
-        if pte[at + 4] != 2 or not 20 < size < 10000:
+        if pte[at + 4] != 3 or not 20 < size < 10000:
             continue
         try:
             columns = zlib.decompress(pte[at + 7 : at + 4 + size], -15)

@@ -45,7 +45,8 @@ def save_samples(path, name, samples):
 @pytest.mark.parametrize("name", MODELS)
 def test_signal_over_noise_is_not_below_the_peers(name, tmp_path):
     """On 128 mixtures of the calibration samples, in decibels, mean over the inputs. The mean still has an error: with the two
-    outputs of mobilenet_v1, whose ratio differs by 8 dB from input to input, it is 0.7 dB. Hence the half decibel."""
+    outputs of mobilenet_v1, whose ratio differs by 8 dB from input to input, it is 0.7 dB. And ranges have room for inputs that reach
+    further than the samples, which mixtures of them do not: mobilenet_v1 pays 0.3 dB for it. Hence the decibel."""
     path = ROOT / "test" / "models" / name
     calibration = np.load(f"{path}.npz")["calibrate"]
     program = torch.export.load(f"{path}.pt2")
@@ -60,7 +61,7 @@ def test_signal_over_noise_is_not_below_the_peers(name, tmp_path):
     ours = sqnr_of(f"{path}.pt2", save_samples(tmp_path / "c.npz", input_name, calibration),
                    save_samples(tmp_path / "t.npz", input_name, tests))
     print(f"{name}: ours {ours:.1f} dB, peer {theirs:.1f} dB")
-    assert ours >= theirs - 0.5
+    assert ours >= theirs - 1
 
 
 def values_of(text):

@@ -61,7 +61,8 @@ std::optional<Cost> npu_cost(const Graph& quantized, Pipeline& pipeline) {
   if (!run_steps(graph, rest, "ports", kPartition)) return std::nullopt;
   set_check_context("quantize");  // which goes on
   Cost cost;
-  cost.pieces = rest.partition.regions.size() + rest.partition.host.size();
+  cost.programs = rest.partition.regions.size();
+  cost.on_host = rest.partition.host.size();
   for (const auto& region : rest.partition.regions) {
     Result<tosa::Program> program = lower(*region);
     if (!program) return std::nullopt;

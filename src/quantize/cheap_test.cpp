@@ -37,7 +37,7 @@ Samples samples() {
 
 // As if each node computed for 100 cycles, and from 16 bits for 200, and b waited for its weights for 1,000.
 Cost cost_of(const Graph& graph) {
-  Cost cost{.bytes = {{"flash", 1e6}}, .pieces = 1};
+  Cost cost{.bytes = {{"flash", 1e6}}, .programs = 1};
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op != Op::Add) continue;
@@ -113,7 +113,7 @@ TEST(Cheap, raises_nothing_that_takes_memory_or_another_piece) {
   EXPECT_EQ(raised(within(0.01,
                           [&](const Graph& graph) {
                             Cost cost = cost_of(graph);
-                            cost.pieces = has_wide(graph) ? 2 : 1;
+                            cost.on_host = has_wide(graph) ? 1 : 0;
                             return cost;
                           })),
             Names{});

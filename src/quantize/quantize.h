@@ -49,7 +49,8 @@ struct Cost {
   std::map<std::string, double> each = {};   // by name_in_model(): what computing a value costs
   std::map<std::string, double> wide = {};   // the same: what it costs more from 16 bits
   std::map<std::string, double> bytes = {};  // by the kind of memory
-  size_t pieces = 0;                         // programs and nodes between them
+  size_t programs = 0;
+  size_t on_host = 0;  // operators
 };
 const std::string& name_in_model(const Value& value);
 
