@@ -76,13 +76,6 @@ class CodeFunction {
     return bend(from, unit) > share * static_cast<double>(std::max(-to_.quant->qmin, to_.quant->qmax));
   }
 
-  // For every sample of a 16-bit table.
-  bool is_defined() const {
-    for (int i = -kHalf; i <= kHalf; ++i)
-      if (std::isnan(of(kApart * i))) return false;
-    return true;
-  }
-
   bool steep() const {
     for (int i = -kHalf; i < kHalf; ++i)
       if (steep(kApart * i, 1.0)) return true;
@@ -121,7 +114,7 @@ constexpr double kStraight = 2;
 
 // What bends by more, as a share of the largest result, no table follows. What bends by less does so at few codes: next
 // to where the type cuts the results off.
-constexpr double kCoarse = 1e-2;
+constexpr double kCoarse = 5e-3;
 
 bool has_normal_form(std::string_view fn) {
   for (std::string_view known : {"reciprocal", "rsqrt", "sqrt", "log", "log2", "log10"})
@@ -282,7 +275,7 @@ Result<tosa::TensorId> Lowering::unary(const Node& n) {
   std::vector<int64_t> entries = function.table(-32768, 128, 513);
   if (from.dtype == DType::I16) {
     if (has_normal_form(n.text(Key::Fn)) && function.bend() > kStraight) return normal_unary(n);
-    if (function.is_defined() && function.steep() && !is_on_samples(n.inputs[0])) {
+    if (function.steep() && !is_on_samples(n.inputs[0])) {
       Result<Id> sum = unary_by_windows(n, function, x, whole.scale() / to.scale());
       const auto largest = static_cast<double>(std::max(-whole.quant->qmin, whole.quant->qmax));
       if (sum || function.bend() > kCoarse * largest) return sum;
