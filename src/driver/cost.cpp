@@ -62,7 +62,7 @@ std::optional<Cost> npu_cost(const Graph& quantized, Pipeline& pipeline) {
   set_check_context("quantize");  // which goes on
   Cost cost;
   cost.programs = rest.partition.regions.size();
-  cost.on_host = rest.partition.host.size();
+  for (const HostReason& host : rest.partition.host) cost.on_host.insert(host.op + " " + host.node);
   for (const auto& region : rest.partition.regions) {
     Result<tosa::Program> program = lower(*region);
     if (!program) return std::nullopt;

@@ -105,7 +105,7 @@ double bytes_over(const Cost& before, const Cost& after, double budget) {
 
 bool keeps_budget(const Cost& before, const Cost& after, double budget) {
   return after.value <= (1 + budget) * before.value && bytes_over(before, after, budget) <= 0 &&
-         after.programs == before.programs && after.on_host <= before.on_host;
+         after.programs == before.programs && std::ranges::includes(before.on_host, after.on_host);
 }
 
 // Leaves out what is large enough to be the reason that a memory grew, and what turned out to cost most, until the

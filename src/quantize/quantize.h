@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,7 +51,7 @@ struct Cost {
   std::map<std::string, double> wide = {};   // the same: what it costs more from 16 bits
   std::map<std::string, double> bytes = {};  // by the kind of memory
   size_t programs = 0;
-  size_t on_host = 0;  // operators
+  std::set<std::string> on_host = {};  // operators, each with its node
 };
 const std::string& name_in_model(const Value& value);
 
