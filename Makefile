@@ -2,7 +2,7 @@
 BUILD := build/release
 SWOOP := $(BUILD)/swoop
 PYTHON := .venv/bin/python
-FUZZ_SECONDS ?= 15
+FUZZ_SECONDS ?= 10
 PREFIX ?= /usr/local
 
 COVERED ?= test/test_cli.py test/test_tooling.py test/test_tosa_model.py

@@ -97,12 +97,13 @@ std::optional<double> off(const Form& form, std::string_view type, std::string_v
 int holds(const Form& form, const Codes& typical, const Codes& codes) {
   // The sanitizers look at the code, which is the same for all.
   const auto targets = SWOOP_SANITIZED ? std::vector{kU55} : std::vector{kU55, kU65, kU85};
+  const auto sizes = SWOOP_SANITIZED ? std::vector{1.1} : std::vector{1.1e-6, 1.1e-3, 1.1, 1.1e3, 1.1e6};
   int refused = 0;
   for (std::string_view type : {"i8", "i16"})
     for (std::string_view result : {"i8", "i16"})
       for (const std::string& target : targets) {
         double most = 0;
-        for (double size : {1.1e-6, 1.1e-3, 1.1, 1.1e3, 1.1e6}) {
+        for (double size : sizes) {
           std::optional<double> share = off(form, type, result, size, target, typical, codes);
           most = std::max(most, share.value_or(0));
           refused += !share;
