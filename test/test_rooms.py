@@ -28,12 +28,14 @@ FILES = {
     "import/aten.cpp": 'auto name = "aten::add";\n',
     "lower/conv.cpp": '#include "ir/graph.h"\n#include "tosa/tosa.h"\n#include "schema/tosa.h"\n',
     "driver/run/main.cpp": '#include "lower/lower.h"\n#include "driver/private.h"\n',
+    "driver/main_test.cpp": '#include "lower/graphs_for_tests.h"\n',
 }
 OP_SWITCH = "int f(Op op) {\n  switch (op) {\n    case Op::Add: return 1;\n    default: return 0;\n  }\n}\n"
 CASES = {
     "a room that the list does not allow": ("lower/conv.cpp", '#include "import/import.h"\n', "src/lower/conv.cpp:1: lower may not include import"),
     "a folder inside a room": ("lower/deep/conv.cpp", '\n#include "import/import.h"\n', "src/lower/deep/conv.cpp:2: lower may not include import"),
     "a header that is private": ("driver/run/main.cpp", '#include "lower/lowering.h"\n', "src/driver/run/main.cpp:1: lower/lowering.h is private to lower"),
+    "a header that is made for tests": ("driver/main.cpp", '#include "lower/graphs_for_tests.h"\n', "src/driver/main.cpp:1: lower/graphs_for_tests.h is private to lower"),
     "a folder that is no room": ("extra/extra.cpp", "", "src/extra/extra.cpp: extra is not a room of CMakeLists.txt"),
     "an include of no room": ("ir/graph.h", '#include "extra/extra.h"\n', "src/ir/graph.h:1: extra is not a room"),
     "a long file": ("ir/graph.h", "\n" * 801, "src/ir/graph.h: 801 lines, more than 800"),

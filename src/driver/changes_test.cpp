@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/ops.h"
+#include "ops/inferred_for_tests.h"
 
 namespace swoop {
 namespace {
@@ -12,11 +12,7 @@ struct Net {
   Graph graph;
 
   ValueId node(Op op, std::vector<ValueId> inputs, Attrs attrs, std::string name) {
-    Node& made = graph.add_node(op, std::move(inputs), {}, std::move(attrs), kNone, name);
-    Result<std::vector<Type>> types = infer(graph, made);
-    EXPECT_TRUE(types) << types.error().message;
-    for (const Type& type : *types) graph.add_result(made, type);
-    return made.outputs[0];
+    return add_inferred(graph, op, std::move(inputs), std::move(attrs), std::move(name));
   }
   ValueId ones(Shape shape) {
     Tensor tensor = make_tensor(DType::F32, shape);

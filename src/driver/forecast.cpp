@@ -74,13 +74,19 @@ double off_by(const Graph& graph, const Node& node) {
 }  // namespace
 
 ErrorBound declared_off(Op op) {
-  ErrorBound bound{lowered_off(op, 8), lowered_off(op, 16)};
-  for (const Rule& rule : expand_rules()) {
-    if (std::find(rule.roots.begin(), rule.roots.end(), op) == rule.roots.end()) continue;
-    bound.of_8_bits = std::max(bound.of_8_bits, rule.off.of_8_bits);
-    bound.of_16_bits = std::max(bound.of_16_bits, rule.off.of_16_bits);
-  }
-  return bound;
+  static const std::vector<ErrorBound> kBounds = [] {
+    std::vector<ErrorBound> bounds(kOpCount);
+    for (int i = 0; i < kOpCount; ++i)
+      bounds[static_cast<size_t>(i)] = {lowered_off(static_cast<Op>(i), 8), lowered_off(static_cast<Op>(i), 16)};
+    for (const Rule& rule : expand_rules())
+      for (Op root : rule.roots) {
+        ErrorBound& bound = bounds[static_cast<size_t>(root)];
+        bound.of_8_bits = std::max(bound.of_8_bits, rule.off.of_8_bits);
+        bound.of_16_bits = std::max(bound.of_16_bits, rule.off.of_16_bits);
+      }
+    return bounds;
+  }();
+  return kBounds[static_cast<size_t>(op)];
 }
 
 Forecast::Forecast(const Graph& typed, OpaqueKernels* opaque) : typed_(typed), opaque_(opaque) {

@@ -12,10 +12,14 @@ namespace swoop {
 
 namespace {
 
+std::string in_words(int64_t value) { return fmt::to_string(value); }
+std::string in_words(double value) { return fmt::format("{:.9g}", value); }
+
 template <typename Number>
 void check_limit(std::vector<std::string>& broken, std::string_view flag, const std::optional<Number>& limit,
                  Number value, std::string_view unit) {
-  if (limit && value > *limit) broken.push_back(fmt::format("{} {}: it takes {}{}", flag, *limit, value, unit));
+  if (limit && value > *limit)
+    broken.push_back(fmt::format("{} {}: it takes {}{}", flag, in_words(*limit), in_words(value), unit));
 }
 
 // On the file, not on the forecast: every float output by itself.

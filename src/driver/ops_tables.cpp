@@ -89,8 +89,8 @@ SupportTable core_table(const std::optional<NpuTarget>& target) {
       "- `host`: a kernel of the stock runtime.\n\n"
       "The range of a bilinear resize is measured.\n\n"
       "`off by`: what the integer form may add to the rounding of its result, as a share of the largest\n"
-      "number that the result's type holds. Every build holds each layer to it; nothing means rounding "
-      "alone.",
+      "number that the result's type holds; nothing means rounding alone. Every build compares each layer with it\n"
+      "([check.md](check.md)).",
       {"operator", "range of the result", "off by"},
       {}};
   std::vector<NpuFamily> families = asked_families(target);

@@ -11,7 +11,7 @@
 #include "driver/gates.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
-#include "driver/scratch.h"
+#include "driver/trial.h"
 #include "support/timer.h"
 
 namespace swoop {
@@ -127,24 +127,7 @@ class Searcher {
     std::vector<std::string_view> words;
     for (size_t choice : choices) words.push_back(variations_[choice].what);
     point.what = words.empty() ? "as given" : fmt::format("{}", fmt::join(words, ", "));
-    CompileOptions own = options_of(choices);
-    own.output = scratch_.file(points_.size());
-    own.report.clear();
-    own.dump.clear();
-    own.gates = {};
-    own.gates.allow_flat = {"*"};
-    own.says_progress = false;
-    Result<CompileResult> result = compile(own);
-    if (!result) {
-      point.why = result.error().message;
-      return;
-    }
-    const Summary& summary = result->summary;
-    point.built = true;
-    point.why = fmt::format("{}", fmt::join(broken_gates(summary, options_), "; "));
-    point.totals = totals_of(summary);
-    point.pte_bytes = summary.pte_bytes;
-    point.sqnr_db = worst_sqnr(summary);
+    build_point(options_of(choices), options_, scratch_.file(points_.size()), point);
   }
 
   static bool at_least_as_good(const SearchPoint& a, const SearchPoint& b) {
@@ -168,7 +151,7 @@ class Searcher {
     const bool limited = gates.max_sram || gates.max_flash || gates.max_cycles || gates.max_ms;
     const SearchPoint& given = points_[0];
     const auto allowed = [&](const SearchPoint& point) {
-      if (!point.built || !point.why.empty()) return false;
+      if (!point.fits()) return false;
       return limited || options_.quantize.min_sqnr ||
              (point.totals.total_cycles <= given.totals.total_cycles &&
               point.totals.sram_bytes <= given.totals.sram_bytes &&

@@ -3,11 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 
 #include "driver/compile.h"
 #include "driver/gates.h"
-#include "driver/scratch.h"
+#include "driver/progress.h"
+#include "driver/trial.h"
 #include "support/parallel.h"
 #include "support/pattern.h"
 
@@ -44,24 +46,12 @@ void build(const CompileOptions& options, SweepPoint& point, Summary& summary, c
   CompileOptions own = options;
   own.target = point.target;
   own.npu.memory_mode = point.memory_mode;
-  own.output = output;
-  own.report.clear();  // what only a page of its own would show
-  own.gates = {};
-  own.gates.allow_flat = {"*"};
-  Result<CompileResult> result = compile(own);
-  if (!result) {
-    point.why = result.error().message;
-    return;
-  }
-  summary = std::move(result->summary);
-  point.built = true;
-  point.why = fmt::format("{}", fmt::join(broken_gates(summary, options), "; "));
+  std::optional<Summary> built = build_point(std::move(own), options, output, point);
+  if (!built) return;
+  summary = std::move(*built);
   point.system_config = summary.system_config;
-  point.totals = totals_of(summary);
-  point.pte_bytes = summary.pte_bytes;
   point.regions = summary.regions.size();
   point.host_ops = summary.host_ops;
-  point.sqnr_db = worst_sqnr(summary);
 }
 
 // Pareto's front of time and SRAM. Of equal points the first is on it.
@@ -96,8 +86,21 @@ Result<Sweep> sweep(const SweepOptions& options) {
   std::vector<Summary> summaries(points.size());
   Scratch scratch("sweep");
   TRY(scratch.make());
+  Progress progress({}, options.compile.says_progress);
+  std::mutex mutex;
+  size_t done = 0;
+  const auto say = [&](size_t more) {
+    std::lock_guard lock(mutex);
+    done += more;
+    progress.share(static_cast<double>(done) / static_cast<double>(points.size()),
+                   fmt::format("{} of {} builds", done, points.size()));
+  };
+  say(0);
   parallel_for(points.size(), 1, [&](size_t first, size_t last) {
-    for (size_t i = first; i < last; ++i) build(options.compile, points[i], summaries[i], scratch.file(i));
+    for (size_t i = first; i < last; ++i) {
+      build(options.compile, points[i], summaries[i], scratch.file(i));
+      say(1);
+    }
   });
   const auto best = std::min_element(points.begin(), points.end(), is_better);
   if (!best->built) return error("{}", points[0].why);

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "accuracy/accuracy.h"
+#include "ops/inferred_for_tests.h"
 #include "quantize/choices.h"
 #include "support/parallel.h"
 
@@ -34,11 +35,7 @@ struct Net {
     return constant(std::move(shape), std::move(values), name);
   }
   ValueId node(Op op, std::vector<ValueId> inputs, Attrs attrs, std::string name) {
-    Node& made = graph.add_node(op, std::move(inputs), {}, std::move(attrs), kNone, name);
-    Result<std::vector<Type>> types = infer(graph, made);
-    EXPECT_TRUE(types) << types.error().message;
-    for (const Type& type : *types) graph.add_result(made, type);
-    return made.outputs[0];
+    return add_inferred(graph, op, std::move(inputs), std::move(attrs), std::move(name));
   }
   ValueId conv(ValueId x, int64_t outputs, std::string name, Attrs more = {}) {
     Attrs attrs{{Key::Stride, Ints{1, 1}},

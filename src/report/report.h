@@ -161,31 +161,30 @@ struct Totals {
   int64_t flash_bytes = 0;
 };
 
-// The model built for one NPU in one memory mode.
-struct SweepPoint {
-  std::string target, memory_mode, system_config;
+// One of several builds of a model, which are compared.
+struct BuildPoint {
   bool built = false;
   std::string why;  // it is not built, or which limits it breaks; empty: it fits
   Totals totals;
   int64_t pte_bytes = 0;
-  size_t regions = 0;
-  std::map<std::string, int> host_ops;
   std::optional<double> sqnr_db;  // of the worst output; absent: not measured
-  bool front = false;             // no other one is faster in as little SRAM, or as fast in less
 
   bool fits() const { return built && why.empty(); }
 };
 
+// The model built for one NPU in one memory mode.
+struct SweepPoint : BuildPoint {
+  std::string target, memory_mode, system_config;
+  size_t regions = 0;
+  std::map<std::string, int> host_ops;
+  bool front = false;  // no other one is faster in as little SRAM, or as fast in less
+};
+
 // One build of `swoop compile --search`.
-struct SearchPoint {
-  std::string what;  // how it differs from the build that was asked for; "as given"
-  std::string why;   // there is no such build, or which limits it breaks; empty: it keeps them
-  bool built = false;
-  Totals totals;
-  int64_t pte_bytes = 0;
-  std::optional<double> sqnr_db;  // of the worst output; absent: not measured
-  bool front = false;             // no other one is better in cycles, bytes or SQNR without being worse in another
-  bool written = false;           // the one that was chosen
+struct SearchPoint : BuildPoint {
+  std::string what;      // how it differs from the build that was asked for; "as given"
+  bool front = false;    // no other one is better in cycles, bytes or SQNR without being worse in another
+  bool written = false;  // the one that was chosen
 };
 
 struct Summary {
