@@ -184,8 +184,10 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   if (others) {
     TRY_ASSIGN(report.left_out, make_room(prepared, request, *others, samples.inputs.back()));
   }
-  if (!request.weight_rate || options.min_sqnr || request.room != 1) {  // types that were not confirmed with it
-    TRY_ASSIGN(report.smaller_weights, confirm_weight_rate(prepared, samples, request));
+  const bool types_changed = !request.weight_rate || options.min_sqnr || request.room != 1;
+  if (options.weight_rate > 0 && types_changed) {
+    TRY_ASSIGN(const Confirmed confirmed, confirm_weight_rate(prepared, samples, request));
+    report.smaller_weights = confirmed.smaller;
   }
   ChosenTypes chosen = choose_types(graph, request);
   report.values = std::move(chosen.values);
