@@ -177,8 +177,6 @@ Result<void> apply_board(ModelFlags& flags) {
   TRY_ASSIGN(const Board* board, find_board(flags.board));
   CompileOptions& o = flags.options;
   o.board = flags.board;
-  if (flags.targets.empty() && board->target.empty())
-    return error("--board {}: how many MACs its NPU has is not known here; give --target as well", flags.board);
   if (flags.targets.empty()) flags.targets.emplace_back(board->target);
   if (o.npu.system_config.empty()) o.npu.system_config = board->system_config;
   if (o.npu.memory_mode.empty()) o.npu.memory_mode = board->memory_mode;
