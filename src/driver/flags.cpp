@@ -208,6 +208,7 @@ Result<void> understand(ModelFlags& flags) {
     return error("--max-memory {}: give at least {} MiB", o.npu.memory_limit, kLeastMemory >> 20);
   limit_memory(o.npu.memory_limit != 0 ? o.npu.memory_limit : usable_memory());
   TRY_ASSIGN(o.npu.optimise, parse_optimise(flags.optimise));
+  if (o.gates.max_sram) o.sram_with_weights = *o.gates.max_sram;
   TRY(set_precision(o.quantize, flags.precision));
   TRY_ASSIGN(o.quantize.method, parse_method(flags.method));
   o.quantize.per_channel = !flags.per_tensor;
