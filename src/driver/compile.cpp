@@ -582,6 +582,10 @@ void Compile::summarize(const Graph& graph) {
     s.widened = {{}, std::llround(cheap.cost_before), std::llround(cheap.cost_after)};
     for (const Candidate& value : cheap.candidates) s.widened->values.push_back({value.name, value.op, value.source});
   }
+  if (pipeline_.quantized && pipeline_.quantized->smaller_weights) {
+    const SmallerWeights& weights = *pipeline_.quantized->smaller_weights;
+    s.smaller_weights = {std::llround(weights.bytes_before), std::llround(weights.bytes), weights.lost_db};
+  }
   s.max_sram = options_.gates.max_sram;
   s.max_flash = options_.gates.max_flash;
   for (const HostReason& host : pipeline_.partition.host)

@@ -99,6 +99,13 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->capture_default_str();
   command.add_flag("--per-tensor", flags.per_tensor,
                    "one scale for all of a layer's weights instead of one per channel");
+  o.quantize.weight_rate = kHardlyHeard;
+  command
+      .add_option("--weight-rate", o.quantize.weight_rate,
+                  "dB of SQNR that an output may lose for smaller weights; 0: none")
+      ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
+      ->type_name("DB")
+      ->capture_default_str();
   command.add_flag("--equalize", o.quantize.equalize,
                    "first scale the channels of consecutive layers to similar ranges");
   command.add_flag("--no-bias-correction", flags.no_bias_correction,

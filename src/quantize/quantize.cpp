@@ -8,6 +8,7 @@
 #include "quantize/constants.h"
 #include "quantize/equalize.h"
 #include "quantize/search.h"
+#include "quantize/weights_by_rate.h"
 #include "support/timer.h"
 
 namespace swoop {
@@ -118,8 +119,11 @@ Result<Judgement> judge(const Graph& prepared, const TypeRequest& request, const
                         std::span<const Tensor> exact) {
   Graph seen = clone(prepared), unseen = clone(prepared);
   choose_types(seen, request);
-  choose_types(unseen,
-               {.options = request.options, .measured = others, .raised = request.raised, .room = request.room});
+  choose_types(unseen, {.options = request.options,
+                        .measured = others,
+                        .raised = request.raised,
+                        .room = request.room,
+                        .weight_rate = request.weight_rate});
   TRY_ASSIGN(std::vector<Tensor> with, execute(seen, sample, {request.options.opaque}));
   TRY_ASSIGN(std::vector<Tensor> without, execute(unseen, sample, {request.options.opaque}));
   Judgement judgement;
@@ -173,12 +177,15 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   }
   const Graph prepared = clone(graph);
   TypeRequest request{options, measured};
-  if (options.int16_budget > 0) request.raised = raise_what_is_cheap(prepared, measured, options, report.cheap);
+  if (options.int16_budget > 0) TRY(raise_what_is_cheap(prepared, samples, request, report));
   if (options.min_sqnr) {
     TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, request.raised, report));
   }
   if (others) {
     TRY_ASSIGN(report.left_out, make_room(prepared, request, *others, samples.inputs.back()));
+  }
+  if (!request.weight_rate || options.min_sqnr || request.room != 1) {  // types that were not confirmed with it
+    TRY_ASSIGN(report.smaller_weights, confirm_weight_rate(prepared, samples, request));
   }
   ChosenTypes chosen = choose_types(graph, request);
   report.values = std::move(chosen.values);

@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "accuracy/accuracy.h"
 #include "quantize/candidates.h"
 #include "quantize/layers.h"
 #include "quantize/range.h"
+#include "quantize/trials.h"
 
 namespace swoop {
 
 namespace {
-
-constexpr size_t kSearchSamples = 4;  // a trial runs the whole graph on each
 
 // The outputs of a quantized graph against the float graph's.
 struct Figures {
@@ -22,21 +20,8 @@ struct Figures {
 
 class Search {
  public:
-  Search(const Graph& prepared, const Measured& measured, const Samples& samples, const QuantizeOptions& options)
-      : prepared_(prepared),
-        measured_(measured),
-        options_(options),
-        samples_(samples.inputs.data(), std::min(kSearchSamples, samples.inputs.size())) {}
-
-  Result<void> start() {
-    for (const Sample& sample : samples_) {
-      Sample inputs = sample;
-      if (!exact_.empty()) carry_state(prepared_, exact_.back(), inputs);
-      TRY_ASSIGN(std::vector<Tensor> outputs, execute(prepared_, inputs, {options_.opaque}));
-      exact_.push_back(std::move(outputs));
-    }
-    return {};
-  }
+  Search(const Graph& prepared, const Measured& measured, const Trials& trials, const QuantizeOptions& options)
+      : prepared_(prepared), measured_(measured), trials_(trials), options_(options) {}
 
   Graph quantized(const std::set<std::string>& raised) const {
     Graph graph = clone(prepared_);
@@ -44,18 +29,11 @@ class Search {
     return graph;
   }
 
-  Result<Figures> figures(const Graph& graph, size_t samples = kSearchSamples) const {
-    std::vector<Noise> noise(prepared_.outputs().size());  // of all samples: one without error would lift a mean of dB
-    std::vector<Tensor> actual;
-    for (size_t i = 0; i < std::min(samples, samples_.size()); ++i) {
-      Sample inputs = samples_[i];
-      carry_state(graph, actual, inputs);
-      TRY_ASSIGN(actual, execute(graph, inputs, {options_.opaque}));
-      for (size_t o = 0; o < actual.size(); ++o) noise[o].add(exact_[i][o], actual[o]);
-    }
+  Result<Figures> figures(const Graph& graph, size_t samples = Trials::kSamples) const {
+    TRY_ASSIGN(const std::vector<Noise> noise, trials_.noise(graph, samples));
     Figures figures;
     for (size_t o = 0; o < noise.size(); ++o) {
-      if (prepared_.output_port(o).role != Port::Role::User || exact_[0][o].dtype != DType::F32) continue;
+      if (!trials_.counts(o)) continue;
       figures.worst_db = std::min(figures.worst_db, noise[o].db());
       figures.noise += std::pow(10, -noise[o].db() / 10);
     }
@@ -120,9 +98,8 @@ class Search {
 
   const Graph& prepared_;
   const Measured& measured_;
+  const Trials& trials_;
   const QuantizeOptions& options_;
-  std::span<const std::vector<Tensor>> samples_;
-  std::vector<std::vector<Tensor>> exact_;
 };
 
 double work_of(const Graph& graph, const Node& node) {
@@ -164,8 +141,8 @@ Cost estimate_cost(const Graph& graph) {
 Result<std::set<std::string>> search_precision(const Graph& prepared, const Measured& measured, const Samples& samples,
                                                const QuantizeOptions& options, const std::set<std::string>& raised,
                                                QuantizeReport& report) {
-  Search search(prepared, measured, samples, options);
-  TRY(search.start());
+  TRY_ASSIGN(const Trials trials, Trials::start(prepared, samples, options.opaque));
+  const Search search(prepared, measured, trials, options);
   const double wanted = *options.min_sqnr;
   report.wanted_sqnr = wanted;
   if (options.ranking) {

@@ -5,6 +5,8 @@
 //   constants.h  weights, biases and other constants in types that follow from those around them
 #pragma once
 
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,12 +25,15 @@ struct TypeRequest {
   std::vector<Type> output_types = {};  // of a cond's body: what its outputs must come in; inputs have their types
   double room = 1;                      // for what the samples do not show, as choose_range() has it
   size_t carried = 0;                   // of a loop's body: its first inputs are its first outputs of the step before
+  std::optional<double> weight_rate = {};  // dB, by forecast: what the samples confirm of options.weight_rate
 };
 
 struct ChosenTypes {
   std::vector<ValueReport> values;  // bodies after the graph that they belong to
   size_t bias_corrected = 0;        // layers
 };
+
+using WeightSteps = std::map<ValueId, double>;  // by weights: their steps are no finer
 
 ChosenTypes choose_types(Graph& graph, const TypeRequest& request);
 

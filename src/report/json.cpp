@@ -308,6 +308,12 @@ std::string to_json(const Summary& s) {
     json["int16"] = widened_json(*s.widened);
   else
     set_unknown(json, "int16", "nothing has int16 just because that is nearly free");
+  if (s.smaller_weights)
+    json["smaller_weights"] = {{"bytes_before", s.smaller_weights->bytes_before},
+                               {"bytes", s.smaller_weights->bytes},
+                               {"lost_db", s.smaller_weights->lost_db}};
+  else
+    set_unknown(json, "smaller_weights", "no weights have coarser steps than their largest ones ask for");
   if (s.tosa_bytes) json["tosa_bytes"] = *s.tosa_bytes;
   if (s.board)
     json["board"] = board_json(*s.board);

@@ -103,6 +103,13 @@ std::string kept_text(const KeptWeights& kept, int64_t cycles) {
                      kept.operations, thousands(kept.cycles_before), thousands(cycles));
 }
 
+// "about 12 % smaller (27.4 KiB -> 24.1 KiB) for 0.10 dB"
+std::string smaller_text(const SmallerWeightsSummary& weights) {
+  const double share = 1 - static_cast<double>(weights.bytes) / static_cast<double>(weights.bytes_before);
+  return fmt::format("about {:.0f} % smaller ({} -> {}) for {:.2f} dB", 100 * share, bytes(weights.bytes_before),
+                     bytes(weights.bytes), weights.lost_db);
+}
+
 // "top-1 94.2 % (float 94.4 %), top-5 99.9 % (float 99.9 %) of 1000 labels"
 std::string labels_text(const LabelAccuracy& labels) {
   auto share = [](std::string_view name, double file, const std::optional<double>& model) {
@@ -160,6 +167,7 @@ std::string to_text(const Summary& s) {
   for (const RegionSummary& region : s.regions)
     if (const auto& kept = region.estimates.kept) line("kept", kept_text(*kept, region.estimates.total_cycles));
   if (s.widened) line("int16", widened_text(*s.widened));
+  if (s.smaller_weights) line("weights", smaller_text(*s.smaller_weights));
   if (!s.regions.empty()) line("hottest", hottest(s, totals.total_cycles));
   line("memory", fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}",
                              bytes(totals.sram_bytes), bytes(totals.dram_bytes), bytes(totals.flash_bytes),
