@@ -1,7 +1,7 @@
 """Control flow, for import_cases.py: name -> (module, inputs)."""
 
 import torch
-from import_cases import M, X, numbers
+from import_cases import Fn, M, X, numbers
 from torch import nn
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
@@ -74,6 +74,30 @@ class ScannedBranch(nn.Module):
         return scan(step, torch.zeros(4), x, dim=0)
 
 
+def loop(x, f=lambda v: v * 1.5 + 1):
+    return while_loop(lambda i, v: (i < 3) & (v.sum() < 30), lambda i, v: (i + 1, f(v)), (torch.zeros((), dtype=torch.int64), x))[1]
+
+
+def branch(x, f=torch.sin):
+    return torch.cond(x.sum() > 0, f, lambda v: v - 1, (x,))
+
+
+def rows(x, f=torch.cos):
+    return torch_map(f, x)
+
+
+def steps(x, f=torch.tanh):
+    def step(carry, row):
+        new = f(carry * 0.5 + row)
+        return new.clone(), new * 2
+
+    return scan(step, torch.zeros(x.shape[1:]), x, dim=0)[1]
+
+
+def nested(outer, *inner):
+    return Fn(lambda x: tuple(outer(x, one) for one in inner))
+
+
 def control_flow():
     """Branches, loops and what is mapped or scanned."""
     return {
@@ -86,4 +110,8 @@ def control_flow():
         "scan_long": (Scan(), (numbers(40, 4),)),
         "scan_branch": (ScannedBranch(), (M,)),
         "cond_known": (KnownCond(), (M,)),
+        "in_loop": (nested(loop, branch), (numbers(2, 3, 4),)),
+        "in_branch": (nested(branch, loop), (numbers(2, 3, 4, low=-1.0),)),
+        "in_rows": (nested(rows, branch), (numbers(2, 3, 4),)),
+        "in_steps": (nested(steps, loop, rows), (numbers(2, 3, 4),)),
     }
