@@ -582,6 +582,8 @@ def decomposed():
         "nan_to_num": (lambda x: (torch.nan_to_num(x / 0), torch.nan_to_num(x / 0, 1.0, 2.0, -3.0)), (torch.tensor([1.0, 0.0, -2.0]),)),
         "nansum": (lambda x: (torch.nansum(x / x, 1), torch.nanmean(x / x)), (torch.tensor([[1.0, 0.0], [3.0, 2.0]]),)),
         "count_nonzero": (lambda x: (torch.count_nonzero(x), torch.count_nonzero(x, 1)), (INTS,)),
+        "atan2": (lambda x, y: (torch.atan2(x, y), torch.arctan2(x.round() + 0.0, y.round() + 0.0), torch.ldexp(x, y)), (X, Y)),
+        "ndtr": (lambda x, y: (torch.special.ndtr(x), torch.special.xlog1py(x, y.abs())), (X, Y)),
         "fmax": (lambda x, y: (torch.fmax(x, y), torch.fmin(x, y), torch.hypot(x, y)), (X, Y)),
         "copysign": (lambda x, y: (torch.copysign(x, y), torch.copysign(x, -1.0), torch.heaviside(x, y)), (X, Y)),
         "isclose": (lambda x, y: (torch.isclose(x, y, 0.5, 0.1), torch.isfinite(x / 0), torch.isposinf(x / 0), torch.isneginf(x / 0)), (X, Y)),
