@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -144,6 +145,53 @@ class OutputGuard {
   std::vector<const tosa::Operator*> reader_;  // the last one, by tensor
 };
 
+// regor reads an operand of SELECT in the shape that the last RESHAPE of its tensor had. If what decides was computed
+// from the same tensor in another shape, as where a row is sorted, that is the wrong one.
+class ChoiceGuard {
+ public:
+  explicit ChoiceGuard(tosa::Body& body) : body_(body), producer_(body.tensors.size(), nullptr) {
+    for (const tosa::Operator& op : body.operators)
+      for (tosa::TensorId output : op.outputs) producer_[output] = &op;
+  }
+
+  void run() {
+    std::vector<tosa::Operator> operators;
+    for (const tosa::Operator& op : body_.operators) {
+      tosa::Operator copy = op;
+      for (size_t i = 1; op.op == tosa::Op::Select && i < 3; ++i)
+        if (has_other_shape(op.inputs[0], op.inputs[i]))
+          copy.inputs[i] = guard(body_, op.inputs[i], op.location, operators);
+      operators.push_back(std::move(copy));
+    }
+    body_.operators = std::move(operators);
+  }
+
+ private:
+  tosa::TensorId before_reshapes(tosa::TensorId id) const {
+    while (producer_[id] && producer_[id]->op == tosa::Op::Reshape) id = producer_[id]->inputs[0];
+    return id;
+  }
+
+  // Whether `from` depends on the tensor of `id` in another shape.
+  bool has_other_shape(tosa::TensorId from, tosa::TensorId id) const {
+    const tosa::TensorId tensor = before_reshapes(id);
+    std::vector<tosa::TensorId> open = {from};
+    std::set<tosa::TensorId> seen;
+    while (!open.empty()) {
+      const tosa::TensorId at = open.back();
+      open.pop_back();
+      if (!producer_[at] || !seen.insert(at).second) continue;
+      const bool reshaped = producer_[at]->op == tosa::Op::Reshape && before_reshapes(at) == tensor;
+      if (reshaped && body_.tensors[at].shape != body_.tensors[id].shape) return true;
+      open.insert(open.end(), producer_[at]->inputs.begin(), producer_[at]->inputs.end());
+    }
+    return false;
+  }
+
+  tosa::Body& body_;
+  std::vector<const tosa::Operator*> producer_;  // by tensor, of those that were there at the start
+};
+
 // A number minus a tensor of more than four dims: regor reads past the number. The dims in front become one.
 class FlatDifferences {
  public:
@@ -267,6 +315,7 @@ void avoid_defects(tosa::Program& program, const NpuTarget& target) {
   for (tosa::Body& body : program.bodies) {
     SliceGuard(body, target).run();
     OutputGuard(body).run();
+    ChoiceGuard(body).run();
     FlatDifferences(body).run();
     DistinctScales(body).run();
   }

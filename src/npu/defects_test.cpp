@@ -50,6 +50,15 @@ tosa::Program product_of_output(bool output) {
   return program;
 }
 
+// Numbers of a row, or of another one, where they equal those of the row turned.
+tosa::Program chosen_by_itself(bool itself) {
+  tosa::Program program;
+  tosa::Builder b(program);
+  auto x = b.input("x", DType::I32, {1, 1, 9}), y = b.input("y", DType::I32, {1, 1, 9});
+  b.output(b.select(b.equal(x, b.reshape(x, {1, 9, 1})), itself ? x : y, y));
+  return program;
+}
+
 size_t pads_in(tosa::Program program, std::string_view target) {
   avoid_defects(program, *parse_target(target));
   EXPECT_TRUE(tosa::validate(program));
@@ -61,6 +70,11 @@ size_t pads_in(tosa::Program program, std::string_view target) {
 TEST(AvoidDefects, keeps_an_output_that_a_product_reads_turned) {
   EXPECT_EQ(pads_in(product_of_output(true), "ethos-u85-256"), 1u);
   EXPECT_EQ(pads_in(product_of_output(false), "ethos-u85-256"), 0u);
+}
+
+TEST(AvoidDefects, keeps_what_is_chosen_in_its_shape) {
+  EXPECT_EQ(pads_in(chosen_by_itself(true), "ethos-u85-256"), 1u);
+  EXPECT_EQ(pads_in(chosen_by_itself(false), "ethos-u85-256"), 0u);
 }
 
 TEST(AvoidDefects, keeps_a_slice_apart_from_who_would_misread_it_and_from_nobody_else) {
