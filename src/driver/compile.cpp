@@ -366,10 +366,10 @@ class Compile {
     if (!region.blob.empty()) return {};
     const std::string& name = pipeline_.partition.regions[i]->name;
     const NpuProgram* priced = wrong_with_kept_ ? nullptr : priced_program(pipeline_, region.tosa_bytes);
-    Result<NpuProgram> program =
-        priced             ? Result(*priced)
-        : wrong_with_kept_ ? compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name)
-                           : npu_code(region.tosa_bytes, pipeline_.target, options_, name);
+    Result<NpuProgram> program = priced ? Result(*priced)
+                                 : wrong_with_kept_
+                                     ? compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name)
+                                     : npu_code(region.tosa_bytes, pipeline_.target, options_, name);
     if (!program) {
       refusal = program.error().message;
       return {};
@@ -491,11 +491,11 @@ class Compile {
   Progress progress_{kStages, options_.says_progress};
   std::vector<CompiledRegion> regions_;
   Buffer pte_;
-  ProgramInfo info_;               // of pte_
-  std::string fault_;              // the last that regor showed
+  ProgramInfo info_;                            // of pte_
+  std::string fault_;                           // the last that regor showed
   std::optional<std::string> wrong_with_kept_;  // what was wrong with shared weights in SRAM; then they are not
-  int tries_ = 0;                  // to meet --min-sqnr
-  std::optional<double> best_db_;  // of the tries that did not
+  int tries_ = 0;                               // to meet --min-sqnr
+  std::optional<double> best_db_;               // of the tries that did not
   Timer total_;
   CompileResult result_;
 };

@@ -263,7 +263,7 @@ class Keeper {
   int64_t end_ = 0;    // of what regor uses there
   int64_t grown_ = 0;  // by what is kept
   size_t decoders_ = 1;
-  bool counts_rows_ = false;  // a transfer of the U85 has a number of rows, even of one
+  bool counts_rows_ = false;                       // a transfer of the U85 has a number of rows, even of one
   std::map<uint32_t, uint32_t> layer_of_;          // by operation
   std::map<Pieces, std::vector<uint32_t>> users_;  // operations, as words
   std::map<Pieces, int64_t> kept_;                 // where, in SRAM
