@@ -184,8 +184,6 @@ Result<void> apply_board(ModelFlags& flags) {
   TRY_ASSIGN(const Board* board, find_board(flags.board));
   CompileOptions& o = flags.options;
   o.board = flags.board;
-  if (flags.targets.empty() && board->target.empty())
-    return error("--board {}: how many MACs its NPU has is not known here; give --target as well", flags.board);
   if (flags.targets.empty()) flags.targets.emplace_back(board->target);
   if (o.npu.system_config.empty()) o.npu.system_config = board->system_config;
   if (o.npu.memory_mode.empty()) o.npu.memory_mode = board->memory_mode;
@@ -217,6 +215,7 @@ Result<void> understand(ModelFlags& flags) {
     return error("--max-memory {}: give at least {} MiB", o.npu.memory_limit, kLeastMemory >> 20);
   limit_memory(o.npu.memory_limit != 0 ? o.npu.memory_limit : usable_memory());
   TRY_ASSIGN(o.npu.optimise, parse_optimise(flags.optimise));
+  if (o.gates.max_sram) o.sram_with_weights = *o.gates.max_sram;
   TRY(set_precision(o.quantize, flags.precision));
   TRY_ASSIGN(o.quantize.method, parse_method(flags.method));
   o.quantize.per_channel = !flags.per_tensor;

@@ -1,12 +1,12 @@
 #include "quantize/quantize.h"
 
-#include "accuracy/accuracy.h"
 #include "quantize/borders.h"
 #include "quantize/cheap.h"
 #include "quantize/classes.h"
 #include "quantize/complete.h"
 #include "quantize/constants.h"
 #include "quantize/equalize.h"
+#include "quantize/room.h"
 #include "quantize/search.h"
 #include "quantize/weights_by_rate.h"
 #include "support/timer.h"
@@ -98,66 +98,6 @@ ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
   return chosen;
 }
 
-namespace {
-
-// Few samples can be judged by one of them, unless its state comes from the others.
-bool can_leave_out(const Graph& graph, const Samples& samples) {
-  if (samples.random || samples.inputs.size() < 2 || samples.inputs.size() >= kEnoughSamples) return false;
-  for (size_t i = 0; i < graph.inputs().size(); ++i)
-    if (graph.input_port(i).role == Port::Role::State) return false;
-  return true;
-}
-
-// The last sample as a judge of ranges.
-struct Judgement {
-  std::optional<LeftOut> worst;  // of the outputs; absent: none is float
-  double unseen_db = 0;          // of all outputs, the mean
-};
-
-// The last sample with ranges that it had a part in, and with those of the others.
-Result<Judgement> judge(const Graph& prepared, const TypeRequest& request, const Measured& others, const Sample& sample,
-                        std::span<const Tensor> exact) {
-  Graph seen = clone(prepared), unseen = clone(prepared);
-  choose_types(seen, request);
-  choose_types(unseen, {.options = request.options,
-                        .measured = others,
-                        .raised = request.raised,
-                        .room = request.room,
-                        .weight_rate = request.weight_rate});
-  TRY_ASSIGN(std::vector<Tensor> with, execute(seen, sample, {request.options.opaque}));
-  TRY_ASSIGN(std::vector<Tensor> without, execute(unseen, sample, {request.options.opaque}));
-  Judgement judgement;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    if (exact[i].dtype != DType::F32) continue;
-    auto db = [&](const Tensor& actual) { return sqnr_db(exact.subspan(i, 1), std::span(&actual, 1)); };
-    LeftOut output{db(with[i]), db(without[i])};
-    judgement.unseen_db += output.unseen_db / static_cast<double>(exact.size());
-    if (!judgement.worst || output.loss_db() > judgement.worst->loss_db()) judgement.worst = output;
-  }
-  return judgement;
-}
-
-// Where the last sample does clearly worse with the ranges of the others, all ranges get more room, until it does not;
-// but only as much as is a gain. Returns what becomes of it then.
-Result<std::optional<LeftOut>> make_room(const Graph& prepared, TypeRequest& request, const Measured& others,
-                                         const Sample& sample) {
-  constexpr double kClearly = 1, kGain = 0.5;  // dB
-  TRY_ASSIGN(std::vector<Tensor> exact, execute(prepared, sample, {request.options.opaque}));
-  TRY_ASSIGN(Judgement best, judge(prepared, request, others, sample, exact));
-  for (double room : {2.0, 4.0}) {
-    if (!best.worst || best.worst->loss_db() <= kClearly) break;
-    TypeRequest wider = request;
-    wider.room = room;
-    TRY_ASSIGN(Judgement judgement, judge(prepared, wider, others, sample, exact));
-    if (judgement.unseen_db < best.unseen_db + kGain) continue;
-    request.room = room;
-    best = judgement;
-  }
-  return best.worst;
-}
-
-}  // namespace
-
 Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const QuantizeOptions& options) {
   if (samples.inputs.empty()) return error("there are no samples to calibrate with");
   QuantizeReport report;
@@ -182,7 +122,7 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
     TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, request.raised, report));
   }
   if (others) {
-    TRY_ASSIGN(report.left_out, make_room(prepared, request, *others, samples.inputs.back()));
+    TRY_ASSIGN(report.left_out, choose_room(prepared, samples, *others, request));
   }
   const bool types_changed = !request.weight_rate || options.min_sqnr || request.room != 1;
   if (options.weight_rate > 0 && types_changed) {

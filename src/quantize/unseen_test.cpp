@@ -248,6 +248,23 @@ TEST(Unseen, ranges_widen_until_the_last_sample_fits_those_of_the_others) {
   EXPECT_GT(q.type("y").scale(), 1.3 * 1.2 * even.type("y").scale()) << "more than the louder sample itself takes";
 }
 
+// Element 0 is the largest of a sample, element 1 its negative.
+TEST(Unseen, ranges_get_less_room_where_all_samples_agree_that_it_is_better) {
+  auto ends_at = [](auto end) {
+    return [end](size_t i, size_t s, size_t e) { return e == 0 ? end(s) : e == 1 ? -end(s) : 0.5f * wave(i, s, e); };
+  };
+  auto span = [](const Quantized& q) { return q.type("y").scale() * 255; };
+  constexpr std::string_view kLongSum = R"(graph "g" (%x: f32[512], %z: f32[512])
+  %y = add %x, %z : f32[512] name "y"
+  return %y
+)";
+  Quantized two_kinds = quantized_with(kLongSum, ends_at([](size_t s) { return s % 2 ? 1.0f : 0.85f; }));
+  Quantized growing = quantized_with(kLongSum, ends_at([](size_t s) { return 1.0f + 0.2f * static_cast<float>(s); }));
+  ASSERT_TRUE(two_kinds.report && growing.report);
+  EXPECT_LT(span(two_kinds), 1.08 * 4) << "without the judge, 4.7 for sums within -2..2";
+  EXPECT_GT(span(growing), 1.2 * 6.4) << "the next may be larger still";
+}
+
 TEST(Unseen, samples_that_do_not_prepare_for_the_last_are_too_few) {
   auto loud = [](size_t i, size_t s, size_t e) { return (s == 3 ? 20.0f : 1.0f) * wave(i, s, e); };
   Quantized q = quantized_with(kSum, loud);

@@ -44,22 +44,28 @@ Json region_json(const RegionSummary& region) {
                       {"source", layer.source},
                       {"code", layer.code},
                       {"module", layer.module}});
-  return {{"name", region.name},
-          {"tosa_ops", region.tosa_ops},
-          {"macs", e.macs},
-          {"npu_cycles", e.npu_cycles},
-          {"total_cycles", e.total_cycles},
-          {"inference_ms", e.inference_ms},
-          {"sram_bytes", e.sram_bytes()},
-          {"dram_bytes", e.dram_bytes()},
-          {"flash_bytes", e.flash_bytes()},
-          {"scratch_bytes", region.scratch_bytes},
-          {"sram_limit_bytes", e.arena_cache_size},
-          {"weight_bytes", e.original_weight_bytes},
-          {"encoded_weight_bytes", e.encoded_weight_bytes},
-          {"memories", memories_json(e)},
-          {"layers", std::move(layers)},
-          {"nodes", nodes_json(region.nodes)}};
+  Json json{{"name", region.name},
+            {"tosa_ops", region.tosa_ops},
+            {"macs", e.macs},
+            {"npu_cycles", e.npu_cycles},
+            {"total_cycles", e.total_cycles},
+            {"inference_ms", e.inference_ms},
+            {"sram_bytes", e.sram_bytes()},
+            {"dram_bytes", e.dram_bytes()},
+            {"flash_bytes", e.flash_bytes()},
+            {"scratch_bytes", region.scratch_bytes},
+            {"sram_limit_bytes", e.arena_cache_size},
+            {"weight_bytes", e.original_weight_bytes},
+            {"encoded_weight_bytes", e.encoded_weight_bytes},
+            {"memories", memories_json(e)},
+            {"layers", std::move(layers)},
+            {"nodes", nodes_json(region.nodes)}};
+  if (e.kept)
+    json["kept_weights"] = {
+        {"bytes", e.kept->bytes}, {"operations", e.kept->operations}, {"cycles_before", e.kept->cycles_before}};
+  else
+    set_unknown(json, "kept_weights", "no weights that several operations read are worth the SRAM");
+  return json;
 }
 
 Json totals_json(const Summary& s) {
