@@ -12,7 +12,6 @@ namespace swoop {
 // Names of values: those that take most noise off the outputs per cost, as long as all of them together add no more
 // than options.int16_budget to the cost and to each memory. The graph is compiled with them, and where it breaks that
 // limit, with fewer.
-std::set<std::string> raise_what_is_cheap(const Graph& prepared, const Measured& measured,
-                                          const QuantizeOptions& options, Cheap& cheap);
+std::set<std::string> raise_what_is_cheap(const Graph& prepared, const TypeRequest& request, Cheap& cheap);
 
 }  // namespace swoop

@@ -97,6 +97,14 @@ ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
   return chosen;
 }
 
+Graph with_types(const Graph& prepared, const TypeRequest& request, const std::set<std::string>& raised) {
+  TypeRequest same = request;
+  same.raised = raised;
+  Graph graph = clone(prepared);
+  choose_types(graph, same);
+  return graph;
+}
+
 Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const QuantizeOptions& options) {
   if (samples.inputs.empty()) return error("there are no samples to calibrate with");
   QuantizeReport report;
@@ -116,12 +124,13 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   }
   const Graph prepared = clone(graph);
   TypeRequest request{options, measured};
-  if (options.int16_budget > 0) request.raised = raise_what_is_cheap(prepared, measured, options, report.cheap);
-  if (options.min_sqnr) {
-    TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, request.raised, report));
-  }
   if (others) {
     TRY_ASSIGN(report.left_out, choose_room(prepared, samples, *others, request));
+  }
+  // With the ranges settled: what is compiled here to know its price is what ships, if it is affordable.
+  if (options.int16_budget > 0) request.raised = raise_what_is_cheap(prepared, request, report.cheap);
+  if (options.min_sqnr) {
+    TRY_ASSIGN(request.raised, search_precision(prepared, request, samples, report));
   }
   ChosenTypes chosen = choose_types(graph, request);
   report.values = std::move(chosen.values);

@@ -22,10 +22,10 @@ struct Figures {
 
 class Search {
  public:
-  Search(const Graph& prepared, const Measured& measured, const Samples& samples, const QuantizeOptions& options)
+  Search(const Graph& prepared, const TypeRequest& request, const Samples& samples)
       : prepared_(prepared),
-        measured_(measured),
-        options_(options),
+        request_(request),
+        options_(request.options),
         samples_(samples.inputs.data(), std::min(kSearchSamples, samples.inputs.size())) {}
 
   Result<void> start() {
@@ -38,11 +38,7 @@ class Search {
     return {};
   }
 
-  Graph quantized(const std::set<std::string>& raised) const {
-    Graph graph = clone(prepared_);
-    choose_types(graph, {options_, measured_, raised});
-    return graph;
-  }
+  Graph quantized(const std::set<std::string>& raised) const { return with_types(prepared_, request_, raised); }
 
   Result<Figures> figures(const Graph& graph, size_t samples = kSearchSamples) const {
     std::vector<Noise> noise(prepared_.outputs().size());  // of all samples: one without error would lift a mean of dB
@@ -119,7 +115,7 @@ class Search {
   }
 
   const Graph& prepared_;
-  const Measured& measured_;
+  const TypeRequest& request_;
   const QuantizeOptions& options_;
   std::span<const std::vector<Tensor>> samples_;
   std::vector<std::vector<Tensor>> exact_;
@@ -161,10 +157,11 @@ Cost estimate_cost(const Graph& graph) {
   return cost;
 }
 
-Result<std::set<std::string>> search_precision(const Graph& prepared, const Measured& measured, const Samples& samples,
-                                               const QuantizeOptions& options, const std::set<std::string>& raised,
-                                               QuantizeReport& report) {
-  Search search(prepared, measured, samples, options);
+Result<std::set<std::string>> search_precision(const Graph& prepared, const TypeRequest& request,
+                                               const Samples& samples, QuantizeReport& report) {
+  const QuantizeOptions& options = request.options;
+  const std::set<std::string>& raised = request.raised;
+  Search search(prepared, request, samples);
   TRY(search.start());
   const double wanted = *options.min_sqnr;
   report.wanted_sqnr = wanted;

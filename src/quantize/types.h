@@ -32,4 +32,7 @@ struct ChosenTypes {
 
 ChosenTypes choose_types(Graph& graph, const TypeRequest& request);
 
+// A copy with types as the request has it, but for the names that are raised.
+Graph with_types(const Graph& prepared, const TypeRequest& request, const std::set<std::string>& raised);
+
 }  // namespace swoop
