@@ -90,80 +90,6 @@ class Weights(nn.Module):
         return y.sum() + (self.a @ torch.ones(6)).sum() + self.b.prod() + self.tied.mean()
 
 
-class Cond(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.l = nn.Linear(5, 5)
-
-    def forward(self, x):
-        return torch.cond(x.sum() > 0, lambda v: self.l(v).relu(), lambda v: v.sin() + self.l.bias, (x,))
-
-
-class KnownCond(nn.Module):
-    """A branch that is chosen by a buffer."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("limit", torch.tensor([1.0, 2.0]))
-
-    def forward(self, x):
-        return torch.cond(self.limit.sum() > 2, lambda v: v * 2, lambda v: v.sin(), (x,))
-
-
-class WhileLoop(nn.Module):
-    """As often as a counter says, and where `computed`, as long as the numbers are small."""
-
-    def __init__(self, computed=False):
-        super().__init__()
-        self.computed = computed
-
-    def forward(self, x):
-        from torch._higher_order_ops.while_loop import while_loop
-
-        def condition(i, v):
-            return (i < 3) & (v.sum() < 30) if self.computed else i < 3
-
-        def body(i, v):
-            return i + 1, v * 1.5 + 1
-
-        return while_loop(condition, body, (torch.zeros((), dtype=torch.int64), x))[1]
-
-
-class Map(nn.Module):
-    def forward(self, x, w):
-        from torch._higher_order_ops.map import map as torch_map
-
-        return torch_map(lambda row, k: (row * k).cos(), x, w)
-
-
-class Scan(nn.Module):
-    def forward(self, x):
-        from torch._higher_order_ops.scan import scan
-
-        def step(carry, row):
-            new = carry * 0.5 + row
-            return new, new.tanh()
-
-        return scan(step, torch.zeros(4), x, dim=0)
-
-
-class ScannedBranch(nn.Module):
-    """A scan with a branch in each step, which reads a weight."""
-
-    def __init__(self):
-        super().__init__()
-        self.l = nn.Linear(4, 4)
-
-    def forward(self, x):
-        from torch._higher_order_ops.scan import scan
-
-        def step(carry, row):
-            new = torch.cond(row.sum() > 0, lambda c, r: self.l(c) + r, lambda c, r: c - r, (carry, row))
-            return new, new.tanh()
-
-        return scan(step, torch.zeros(4), x, dim=0)
-
-
 class ReadThenWritten(nn.Module):
     """A buffer that a branch reads, and that is written to afterwards."""
 
@@ -568,14 +494,6 @@ def indexing():
         "size_arithmetic": (lambda x: x.reshape(x.size(0) * x.size(1), -1) / x.shape[-1], (X,)),
         "weights": (Weights(), (X,)),
         "no_grad": (NoGrad(), (M,)),
-        "cond": (Cond(), (X,)),
-        "while_loop": (WhileLoop(), (M,)),
-        "while_computed": (WhileLoop(computed=True), (M,)),
-        "map": (Map(), (M, numbers(4))),
-        "map_long": (Map(), (numbers(40, 4), numbers(4))),
-        "scan": (Scan(), (M,)),
-        "scan_long": (Scan(), (numbers(40, 4),)),
-        "scan_branch": (ScannedBranch(), (M,)),
     }
 
 
@@ -664,6 +582,8 @@ def decomposed():
         "nan_to_num": (lambda x: (torch.nan_to_num(x / 0), torch.nan_to_num(x / 0, 1.0, 2.0, -3.0)), (torch.tensor([1.0, 0.0, -2.0]),)),
         "nansum": (lambda x: (torch.nansum(x / x, 1), torch.nanmean(x / x)), (torch.tensor([[1.0, 0.0], [3.0, 2.0]]),)),
         "count_nonzero": (lambda x: (torch.count_nonzero(x), torch.count_nonzero(x, 1)), (INTS,)),
+        "atan2": (lambda x, y: (torch.atan2(x, y), torch.arctan2(x.round() + 0.0, y.round() + 0.0), torch.ldexp(x, y)), (X, Y)),
+        "ndtr": (lambda x, y: (torch.special.ndtr(x), torch.special.xlog1py(x, y.abs())), (X, Y)),
         "fmax": (lambda x, y: (torch.fmax(x, y), torch.fmin(x, y), torch.hypot(x, y)), (X, Y)),
         "copysign": (lambda x, y: (torch.copysign(x, y), torch.copysign(x, -1.0), torch.heaviside(x, y)), (X, Y)),
         "isclose": (lambda x, y: (torch.isclose(x, y, 0.5, 0.1), torch.isfinite(x / 0), torch.isposinf(x / 0), torch.isneginf(x / 0)), (X, Y)),
@@ -726,7 +646,6 @@ def decomposed():
         "affine_grid_volume": (lambda t: F.affine_grid(t, [2, 1, 2, 3, 4], align_corners=False), (numbers(2, 3, 4),)),
         "resize_antialias": (lambda x: (F.interpolate(x, size=(3, 8), mode="bicubic", antialias=True), F.interpolate(x, size=(2, 3), mode="bilinear", antialias=True)), (image,)),
         "resize_area": (lambda x: F.interpolate(x, size=(4, 3), mode="area"), (image,)),
-        "cond_known": (KnownCond(), (M,)),
     }
     for how in ("sum", "prod", "mean", "amax", "amin"):
         for own in (True, False):
@@ -814,10 +733,11 @@ def quantized():
 
 
 def build():
-    from import_cases_complex import complex_numbers  # it makes its inputs as the others do
+    from import_cases_complex import complex_numbers  # these files make their inputs as the others do
+    from import_cases_flow import control_flow
 
     cases = {}
-    for group in (elementwise, binary, reductions, movement, networks, indexing, decomposed, mutations, quantized, complex_numbers):
+    for group in (elementwise, binary, reductions, movement, networks, indexing, decomposed, mutations, quantized, complex_numbers, control_flow):
         for name, (fn, inputs) in group().items():
             assert name not in cases, name
             cases[name] = (fn if isinstance(fn, nn.Module) else Fn(fn), inputs)

@@ -45,6 +45,7 @@ def complex_numbers():
         "fourier_2d": (lambda x: (torch.fft.fft2(x).real, torch.fft.fftn(x).imag, torch.fft.ifftn(x, dim=(0, 2)).real), (line,)),
         "fourier_filter": (filtered, (X,)),
         "fourier_sizes": (padded, (line,)),
+        "fourier_phase": (lambda x: torch.fft.rfft(x)[..., 1:-1].angle(), (line,)),
         "fourier_back": (lambda x: torch.fft.irfft(torch.fft.rfft(x), n=7), (line,)),
         "stft": (frames, (signal,)),
         "complex_arithmetic": (arithmetic, (M, numbers(3, 4, seed=3))),

@@ -439,7 +439,7 @@ def test_a_link_is_followed_and_a_mode_is_kept(tmp_path):
 
 
 def test_a_sweep_has_a_row_for_every_npu_and_memory_mode(tmp_path):
-    flags = ["--targets", "ethos-u55-128", "--targets", "ethos-u65-*", "--no-verify"]
+    flags = ["--target", "ethos-u55-128", "--targets", "ethos-u65-*", "--no-verify"]
     done = swoop("sweep", MODEL, *flags, "--max-sram", "50KiB", "--json")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
@@ -454,4 +454,4 @@ def test_a_sweep_has_a_row_for_every_npu_and_memory_mode(tmp_path):
                   and (other["inference_ms"], other["sram_bytes"]) != (row["inference_ms"], row["sram_bytes"])]
         assert not (row["front"] and better), (row, better)
     assert any(row["front"] for row in rows)
-    assert "--targets" in refused("sweep", MODEL, "--targets", "ethos-u99-*")
+    assert "--target" in refused("sweep", MODEL, "--target", "ethos-u99-*")

@@ -391,11 +391,18 @@ class Loop(torch.nn.Module):
     def forward(self, x):
         from torch._higher_order_ops.while_loop import while_loop
 
-        return while_loop(lambda i, x: (i < 3) & (x.sum() < 99), lambda i, x: (i + 1, self.linear(x) * 0.5), (torch.tensor(0), x))[1]
+        return while_loop(lambda i, x: (i < 3) & (x.sum() < 99), lambda i, x: (i + 1, self.linear(x) * 0.5), (torch.zeros((), dtype=torch.int64), x))[1]
+
+
+class LoopInBranch(Loop):
+    """A branch gets codes, and its loop computes in float."""
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, super().forward, lambda x: x * 2, (x,))
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-@pytest.mark.parametrize("module", [NestedBranches, Loop])
+@pytest.mark.parametrize("module", [NestedBranches, Loop, LoopInBranch])
 def test_control_flow_with_weights_inside(module, target, tmp_path):
     model = module().eval()
     samples = torch.randn(8, 1, 8, generator=torch.Generator().manual_seed(1))

@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed (
 from torch.export.graph_signature import InputKind  # noqa: E402
 
 import import_cases  # noqa: E402
+import import_cases_flow  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOL = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "swoop_test_tool"
@@ -96,7 +97,7 @@ class Together(torch.nn.Module):
         return outputs
 
 
-ALONE = set(import_cases.mutations()) | {"weights", "cond", "cond_known", "while_loop", "while_computed", "map", "map_long", "scan", "scan_long", "scan_branch", "no_grad"}
+ALONE = set(import_cases.mutations()) | set(import_cases_flow.control_flow()) | {"weights", "no_grad"}
 SIZE = int(os.environ.get("CASES_PER_PROGRAM", "20"))  # 1 finds the case that spoils its program
 SHARED = [name for name in CASES if name not in ALONE]
 PROGRAMS = [[name] for name in CASES if name in ALONE] + [SHARED[i : i + SIZE] for i in range(0, len(SHARED), SIZE)]

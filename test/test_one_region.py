@@ -22,6 +22,7 @@ X, Y, C = numbers(1, 6, 8), numbers(1, 6, 8, seed=1), numbers(6, seed=2)
 WHOLE, PLACES, ROW = torch.arange(-24, 24).reshape(6, 8), torch.tensor([3, -1, 0, 5]), torch.tensor([[1, 0, 7, 2]] * 6)
 TABLE = numbers(20, 8, seed=5)
 IMAGE, KERNEL, GROUPED = numbers(1, 4, 6, 6), numbers(4, 4, 3, 3, seed=3), numbers(4, 2, 3, 3, seed=4)
+MANY = torch.arange(200.0)[torch.randperm(200, generator=torch.Generator().manual_seed(0))].reshape(1, 200, 1) + 7 * numbers(3, seed=6)
 VOLUME, PLANES = numbers(2, 4, 3, 5, 4), numbers(4, 2, 3, 2, 3, seed=5)
 CASES = {
     "booleans_out": (lambda x, y: x > y, (X, Y)),
@@ -32,6 +33,11 @@ CASES = {
     "mask_as_factor": (lambda x, y: x * (y > 0.25), (X, Y)),
     "floor": (lambda x, y: torch.div(x, y, rounding_mode="floor"), (8 * X, Y.abs() + 0.5)),
     "trunc": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), (8 * X, Y.abs() + 0.5)),
+    "sorted": (lambda x: torch.sort(x)[0], (X[0, :1],)),
+    "argmax_of_many": (lambda x: (x + x).argmax(1), (MANY,)),
+    "argmin_of_16_bits": (lambda x: (x + x, (x + x).argmin(1), (x + x).argmax(2)), (MANY,), ["--precision", "int16"]),
+    "angle": (lambda x, y: torch.atan2(x, y), (X, Y)),
+    "columns_of_indices": (lambda x, i: x[0, i[:, 1]] + x[0, i[:, 0]], (X, torch.tensor([[1, 2], [5, 0]]))),
     "norm": (lambda x, w, b: functional.group_norm(x, 2, w, b), (X, C, C)),
     "linear": (lambda x, w, b: functional.linear(x, w, b), (X, numbers(5, 8), numbers(5))),
     "conv": (lambda x, w, b: functional.conv2d(x, w, b, stride=2, padding=1), (IMAGE, KERNEL, numbers(4))),
@@ -94,6 +100,18 @@ def test_16_bits_jump_where_the_function_does(target, tmp_path):
     verdict = judge.judge(tmp_path, target, ["--precision", "int16"])
     assert judge.whole(verdict), verdict.reasons
     assert verdict.sqnr > 70, dict(zip(JUMPS, verdict.outputs))
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("flags", [[], ["--precision", "int16"]], ids=["8", "16"])
+def test_no_quotient_goes_to_the_wrong_side_of_a_whole_number(flags, target, tmp_path):
+    """Operands that 8 bits hold exactly: what is wrong comes from the division."""
+    a, b = torch.arange(-128, 128) * 0.02, torch.arange(256).roll(77).clamp(20) * 0.00997
+    rests = Fn(lambda a, b: (torch.remainder(a, b), torch.fmod(a, b), torch.div(a, b, rounding_mode="floor"), torch.div(a, b, rounding_mode="trunc")))
+    judge.write_case(rests, [(a, b)], [], tmp_path)
+    verdict = judge.judge(tmp_path, target, flags)
+    assert judge.whole(verdict), verdict.reasons
+    assert min(verdict.outputs) > 30, verdict.outputs
 
 
 class RunningMean(torch.nn.Module):

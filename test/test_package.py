@@ -165,7 +165,7 @@ def test_diff_and_accuracy(swoop, demo, arrays):
 
 
 def test_a_sweep_and_a_tosa_file(swoop, tmp_path):
-    rows = swoop.sweep(swoop.DEMO, targets=["ethos-u55-64", "ethos-u65-*"], no_verify=True, max_sram="50KiB")
+    rows = swoop.sweep(swoop.DEMO, target=["ethos-u55-64", "ethos-u65-*"], no_verify=True, max_sram="50KiB")
     assert {row["target"] for row in rows} == {"ethos-u55-64", "ethos-u65-256", "ethos-u65-512"}
     assert any(row["front"] for row in rows) and not all(row["fits"] for row in rows)
     swoop.compile(swoop.DEMO, no_verify=True, dump=tmp_path)

@@ -231,7 +231,7 @@ def test_another_build_is_shown_beside_this_one(report, browser, tmp_path):
 @pytest.mark.parametrize("width", [375, 1280])
 def test_a_sweep_is_a_plot_and_a_table(browser, tmp_path, width):
     page = tmp_path / "sweep.html"
-    done = subprocess.run([SWOOP, "sweep", MODELS / "resnet8_int8.pt2", "--targets", "ethos-u55-*", "--targets", "ethos-u65-*", "--max-sram", "50KiB",
+    done = subprocess.run([SWOOP, "sweep", MODELS / "resnet8_int8.pt2", "--target", "ethos-u55-*", "--target", "ethos-u65-*", "--max-sram", "50KiB",
                            "--no-verify", "--report", page, "--json"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     points = json.loads(done.stdout)["rows"]

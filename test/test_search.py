@@ -34,7 +34,7 @@ def build(folder, samples, *flags):
 def test_int16_that_is_nearly_free_is_the_default(tmp_path, samples, target):
     usual = build(tmp_path, samples, "-t", target)
     file = (tmp_path / "m.pte").read_bytes()
-    int8 = build(tmp_path, samples, "-t", target, "--precision", "int8")
+    int8 = build(tmp_path, samples, "-t", target, "--precision", "int8", "--weight-rate", "0")
     assert int8["int16"] is None and usual["int16"]["values"]
     assert usual["int16"]["cycles_before"] == int8["totals"]["total_cycles"]
     assert usual["int16"]["cycles"] == usual["totals"]["total_cycles"]
@@ -50,6 +50,30 @@ def test_nothing_is_widened_that_the_caller_or_a_file_has_chosen(tmp_path, sampl
     assert [port["dtype"] for port in ports["inputs"] + ports["outputs"]] == ["int8", "int8"]
     (tmp_path / "c.toml").write_text('precision = "int8"\n')
     assert build(tmp_path, samples, "--quantize-config", tmp_path / "c.toml")["int16"] is None
+
+
+def encoded_bytes(summary):
+    return sum(region["encoded_weight_bytes"] for region in summary["regions"])
+
+
+@pytest.mark.parametrize("flags", [[], ["-t", "ethos-u85-256"], ["--precision", "int16"], ["--per-tensor"]], ids=str)
+def test_weights_get_smaller_by_what_was_forecast_for_what_was_allowed(tmp_path, samples, flags):
+    finest = build(tmp_path, samples, "--weight-rate", "0", *flags)
+    smaller = build(tmp_path, samples, "--weight-rate", "3", *flags)
+    assert finest["smaller_weights"] is None
+    said = smaller["smaller_weights"]
+    saved = encoded_bytes(finest) - encoded_bytes(smaller)
+    assert saved > 0.1 * encoded_bytes(finest) and saved == pytest.approx(said["bytes_before"] - said["bytes"], rel=0.2)
+    lost = finest["accuracy"]["sqnr_db"][0] - smaller["accuracy"]["sqnr_db"][0]
+    assert said["lost_db"] <= 3 and lost <= 3.1
+
+
+def test_weights_that_are_not_for_us_to_choose_stay(tmp_path, samples):
+    int8 = MODEL.with_name("resnet8_int8.pt2")
+    kept = swoop("compile", int8, "-o", tmp_path / "m.pte", "--json", "--weight-rate", "6")
+    assert json.loads(kept)["smaller_weights"] is None
+    int4 = build(tmp_path, samples, "-t", "ethos-u85-256", "--weight-bits", "4", "--weight-rate", "6")
+    assert int4["smaller_weights"] is None
 
 
 def test_a_search_writes_a_build_of_its_front_that_keeps_the_limits(tmp_path, samples):

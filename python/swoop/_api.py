@@ -130,7 +130,8 @@ def accuracy(model: Any, example_inputs: tuple[Any, ...] | None = None, calibrat
 def sweep(model: Any, example_inputs: tuple[Any, ...] | None = None, calibrate: Any = None, **options: Any) -> list[dict[str, Any]]:
     """The model built for every NPU in every memory mode: the rows that `swoop sweep --json` prints. Takes what `compile` takes.
 
-    `targets` names NPUs (`"ethos-u55-*"`, or a list). A row has `fits`, and `front` if no other is faster in as little SRAM.
+    `target` names NPUs (`"ethos-u55-*"`, or a list); without it, all. A row has `fits`, and `front` if no other is faster in as
+    little SRAM.
     """
     given = arguments("sweep", options)
     with _folder() as folder:

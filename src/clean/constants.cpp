@@ -16,13 +16,21 @@ bool fold_constants(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// a result without elements, as of a layer without channels  ->  a constant without elements
+bool fold_nothing(Rewriter& rw, const Node& n) {
+  if (n.outputs.size() != 1 || element_count(rw.type(n.outputs[0]).shape) != 0) return false;
+  rw.replace(n, rw.constant(rw.type(n.outputs[0]), {}, n.name));
+  return true;
+}
+
 // A dequantized constant is not folded: its codes are what the quantizer chose, and the types take them in.
 bool is_foldable(const OpInfo& op) { return op.kernel && op.op != Op::Dequantize; }
 
 }  // namespace
 
 std::span<const Rule> constant_rules() {
-  static const Rule kRules[] = {{"fold-constants", ops_where(is_foldable), fold_constants}};
+  static const Rule kRules[] = {{"fold-constants", ops_where(is_foldable), fold_constants},
+                                {"fold-nothing", ops_where(is_foldable), fold_nothing}};
   return kRules;
 }
 

@@ -22,7 +22,7 @@ struct BoardMemory {
 struct Board {
   std::string_view name;
   std::string_view text;
-  std::string_view target;                      // empty: not known
+  std::string_view target;
   std::string_view system_config, memory_mode;  // empty: the target's usual ones
   std::string_view target_source;
   std::vector<BoardMemory> memories;

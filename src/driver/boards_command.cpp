@@ -14,8 +14,7 @@ std::string boards_text() {
   std::string text;
   for (const Board& board : boards()) {
     text += fmt::format("{}: {}\n", board.name, board.text);
-    text += board.target.empty() ? "  NPU          not known how many MACs: give --target as well\n"
-                                 : fmt::format("  NPU          {} ({})\n", board.target, board.target_source);
+    text += fmt::format("  NPU          {} ({})\n", board.target, board.target_source);
     for (const BoardMemory& memory : board.memories)
       text += fmt::format("  {:<12} {} KiB, {} ({})\n", memory_name(memory.kind), memory.bytes / 1024, memory.name,
                           memory.source);
@@ -27,13 +26,11 @@ std::string boards_text() {
 std::string boards_json() {
   Json json = {{"schema", 1}, {"boards", Json::array()}};
   for (const Board& board : boards()) {
-    Json& one = json["boards"].emplace_back(Json{{"name", board.name}, {"text", board.text}});
-    if (board.target.empty())
-      set_unknown(one, "target", "no public source was found");
-    else
-      one["target"] = board.target;
-    one["target_source"] = board.target_source;
-    one["memories"] = Json::array();
+    Json& one = json["boards"].emplace_back(Json{{"name", board.name},
+                                                 {"text", board.text},
+                                                 {"target", board.target},
+                                                 {"target_source", board.target_source},
+                                                 {"memories", Json::array()}});
     for (const BoardMemory& memory : board.memories)
       one["memories"].push_back({{"kind", memory_name(memory.kind)},
                                  {"name", memory.name},

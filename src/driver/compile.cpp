@@ -16,6 +16,7 @@
 #include "driver/gates.h"
 #include "driver/json.h"
 #include "driver/layer_map.h"
+#include "driver/npu_code.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
 #include "driver/tosa_model.h"
@@ -84,6 +85,10 @@ struct CompiledRegion {
   std::vector<NpuFault> repairs;  // of what regor let happen too early
   Buffer blob;
 };
+
+bool has_kept_weights(const CompiledRegion& region) {
+  return region.program.estimates && region.program.estimates->kept;
+}
 
 class Compile {
   // The stage's wall time, of all tries, goes into the summary.
@@ -274,6 +279,12 @@ class Compile {
   // does not help, it goes to the host. False: it is there already.
   Result<bool> rescue(const std::vector<RegionFault>& faults) {
     progress_.stage("finding another form for what regor gets wrong");
+    if (std::ranges::any_of(regions_, has_kept_weights)) {
+      wrong_with_kept_ = faults.front().what;
+      for (CompiledRegion& region : regions_)
+        if (has_kept_weights(region)) region.blob.clear();
+      return true;
+    }
     for (const RegionFault& fault : faults) {
       const Graph& region = *pipeline_.partition.regions[fault.region];
       if (!fault.value.empty()) {  // it has no TOSA form: no other region helps
@@ -354,9 +365,11 @@ class Compile {
     CompiledRegion& region = regions_[i];
     if (!region.blob.empty()) return {};
     const std::string& name = pipeline_.partition.regions[i]->name;
-    const NpuProgram* priced = priced_program(pipeline_, region.tosa_bytes);
-    Result<NpuProgram> program =
-        priced ? Result(*priced) : compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name);
+    const NpuProgram* priced = wrong_with_kept_ ? nullptr : priced_program(pipeline_, region.tosa_bytes);
+    Result<NpuProgram> program = priced ? Result(*priced)
+                                 : wrong_with_kept_
+                                     ? compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name)
+                                     : npu_code(region.tosa_bytes, pipeline_.target, options_, name);
     if (!program) {
       refusal = program.error().message;
       return {};
@@ -478,10 +491,11 @@ class Compile {
   Progress progress_{kStages, options_.says_progress};
   std::vector<CompiledRegion> regions_;
   Buffer pte_;
-  ProgramInfo info_;               // of pte_
-  std::string fault_;              // the last that regor showed
-  int tries_ = 0;                  // to meet --min-sqnr
-  std::optional<double> best_db_;  // of the tries that did not
+  ProgramInfo info_;                            // of pte_
+  std::string fault_;                           // the last that regor showed
+  std::optional<std::string> wrong_with_kept_;  // what was wrong with shared weights in SRAM; then they are not
+  int tries_ = 0;                               // to meet --min-sqnr
+  std::optional<double> best_db_;               // of the tries that did not
   Timer total_;
   CompileResult result_;
 };
@@ -568,6 +582,10 @@ void Compile::summarize(const Graph& graph) {
     s.widened = {{}, std::llround(cheap.cost_before), std::llround(cheap.cost_after)};
     for (const Candidate& value : cheap.candidates) s.widened->values.push_back({value.name, value.op, value.source});
   }
+  if (pipeline_.quantized && pipeline_.quantized->smaller_weights) {
+    const SmallerWeights& weights = *pipeline_.quantized->smaller_weights;
+    s.smaller_weights = {std::llround(weights.bytes_before), std::llround(weights.bytes), weights.lost_db};
+  }
   s.max_sram = options_.gates.max_sram;
   s.max_flash = options_.gates.max_flash;
   for (const HostReason& host : pipeline_.partition.host)
@@ -609,6 +627,8 @@ void Compile::summarize(const Graph& graph) {
       s.warnings.push_back(with_code(fmt::format("a region was cut before {}: {}", value, verdict.reason), Code::Cut));
   for (const CompiledRegion& region : regions_)
     if (!region.repairs.empty()) s.warnings.push_back(repaired_text(region.repairs));
+  if (wrong_with_kept_)
+    s.warnings.push_back(with_code(fmt::format("shared weights stay in flash: {}", *wrong_with_kept_), Code::Fetched));
   if (pipeline_.quantized && pipeline_.quantized->uncalibrated)
     s.warnings.push_back(
         with_code("UNCALIBRATED: the ranges were measured on random data; use the program for dry runs only",

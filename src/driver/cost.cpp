@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "driver/layer_map.h"
+#include "driver/npu_code.h"
 #include "lower/lower.h"
 #include "npu/npu.h"
 #include "support/check.h"
@@ -31,7 +32,7 @@ std::map<std::string_view, std::string> values_of_nodes(const Graph& region) {
 const NpuProgram* priced(Buffer tosa, const std::string& name, Pipeline& pipeline) {
   if (const NpuProgram* known = priced_program(pipeline, tosa)) return known;
   Timer timer;
-  Result<NpuProgram> program = compile_npu(tosa, pipeline.target, pipeline.options.npu, name);
+  Result<NpuProgram> program = npu_code(tosa, pipeline.target, pipeline.options, name);
   pipeline.pricing_milliseconds += timer.milliseconds();
   if (!program) return nullptr;
   CHECK(program->estimates, "regor gave no estimates for {}", name);

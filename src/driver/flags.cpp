@@ -99,6 +99,13 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->capture_default_str();
   command.add_flag("--per-tensor", flags.per_tensor,
                    "one scale for all of a layer's weights instead of one per channel");
+  o.quantize.weight_rate = kHardlyHeard;
+  command
+      .add_option("--weight-rate", o.quantize.weight_rate,
+                  "dB of SQNR that an output may lose for smaller weights; 0: none")
+      ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
+      ->type_name("DB")
+      ->capture_default_str();
   command.add_flag("--equalize", o.quantize.equalize,
                    "first scale the channels of consecutive layers to similar ranges");
   command.add_flag("--no-bias-correction", flags.no_bias_correction,
@@ -177,8 +184,6 @@ Result<void> apply_board(ModelFlags& flags) {
   TRY_ASSIGN(const Board* board, find_board(flags.board));
   CompileOptions& o = flags.options;
   o.board = flags.board;
-  if (flags.targets.empty() && board->target.empty())
-    return error("--board {}: how many MACs its NPU has is not known here; give --target as well", flags.board);
   if (flags.targets.empty()) flags.targets.emplace_back(board->target);
   if (o.npu.system_config.empty()) o.npu.system_config = board->system_config;
   if (o.npu.memory_mode.empty()) o.npu.memory_mode = board->memory_mode;
@@ -210,6 +215,7 @@ Result<void> understand(ModelFlags& flags) {
     return error("--max-memory {}: give at least {} MiB", o.npu.memory_limit, kLeastMemory >> 20);
   limit_memory(o.npu.memory_limit != 0 ? o.npu.memory_limit : usable_memory());
   TRY_ASSIGN(o.npu.optimise, parse_optimise(flags.optimise));
+  if (o.gates.max_sram) o.sram_with_weights = *o.gates.max_sram;
   TRY(set_precision(o.quantize, flags.precision));
   TRY_ASSIGN(o.quantize.method, parse_method(flags.method));
   o.quantize.per_channel = !flags.per_tensor;

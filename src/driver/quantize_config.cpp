@@ -80,6 +80,12 @@ Result<void> read_percentile(const Entry& entry, QuantizeOptions& options) {
   return {};
 }
 
+Result<void> read_weight_rate(const Entry& entry, QuantizeOptions& options) {
+  TRY(read(entry, options.weight_rate));
+  if (!(options.weight_rate >= 0)) return fault(entry, "weight_rate is 0 dB or more");
+  return {};
+}
+
 Result<void> read_precision(const Entry& entry, QuantizeOptions& options) {
   TRY_ASSIGN(const std::string text, as<std::string>(entry, "a string"));
   if (Result<void> set = set_precision(options, text); !set) return fault(entry, set.error().message);
@@ -148,6 +154,7 @@ const Setting<QuantizeOptions> kSettings[] = {
     {"method", [](const Entry& entry, QuantizeOptions& o) { return read(entry, o.method); }},
     {"percentile", read_percentile},
     {"weight_bits", [](const Entry& entry, QuantizeOptions& o) { return read_weight_bits(entry, o.weight_bits); }},
+    {"weight_rate", read_weight_rate},
     {"per_channel", [](const Entry& entry, QuantizeOptions& o) { return read(entry, o.per_channel); }},
     {"correct_bias", [](const Entry& entry, QuantizeOptions& o) { return read(entry, o.correct_bias); }},
     {"equalize", [](const Entry& entry, QuantizeOptions& o) { return read(entry, o.equalize); }},

@@ -72,8 +72,8 @@ TEST(Config, a_sentence_with_its_line_for_each_fault) {
             "q.toml:2: precision \"int9\" is not known; it is int8, int16 or float");
   EXPECT_EQ(config_fault("method = 3"), "q.toml:1: method takes a string");
   EXPECT_EQ(config_fault("[[layer]]\nname = \"conv\""),
-            "q.toml:1: layer is not known here; the keys are precision, method, percentile, weight_bits, per_channel, "
-            "correct_bias, equalize, keep_float, min_sqnr, module, op, node");
+            "q.toml:1: layer is not known here; the keys are precision, method, percentile, weight_bits, weight_rate, "
+            "per_channel, correct_bias, equalize, keep_float, min_sqnr, module, op, node");
   EXPECT_EQ(config_fault("[[op]]\nname = \"conv\""),
             "q.toml:1: [[op]] for conv has none of precision, method and weight_bits");
   EXPECT_EQ(config_fault("\n[[op]]\nprecision = \"int8\""), "q.toml:2: [[op]] has no name");

@@ -68,6 +68,9 @@ Result<std::vector<Variation>> variations(const CompileOptions& options) {
                       [method](CompileOptions& o) { o.quantize.method = method; }});
   list.push_back({"--no-bias-correction", "bias", [](CompileOptions& o) { o.quantize.correct_bias = false; }});
   list.push_back({"--optimise Size", "optimise", [](CompileOptions& o) { o.npu.optimise = Optimise::Size; }});
+  for (double db : {0.0, 1.0, 3.0, 6.0})
+    list.push_back(
+        {fmt::format("--weight-rate {}", db), "rate", [db](CompileOptions& o) { o.quantize.weight_rate = db; }});
   list.push_back({"--weight-bits 4", "weights", [](CompileOptions& o) { o.quantize.weight_bits = 4; }});
   TRY_ASSIGN(const std::vector<std::string> heavy, heaviest_layers(options));
   for (const std::string& name : heavy)

@@ -37,8 +37,7 @@ Result<std::vector<SweepPoint>> combinations(const SweepOptions& options) {
       point.memory_mode = mode;
     }
   }
-  if (points.empty())
-    return error("--targets names no NPU that the configuration knows; `swoop sweep` alone takes all");
+  if (points.empty()) return error("--target names no NPU that the configuration knows; `swoop sweep` alone takes all");
   return points;
 }
 

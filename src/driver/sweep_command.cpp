@@ -16,7 +16,7 @@ Command sweep_command(CLI::App& app) {
       app.add_subcommand("sweep", "Compile a model for every NPU and memory mode, and compare the programs");
   add_model_flags(*command, *flags);
   for (const char* name : {"--target", "--memory-mode"}) command->remove_option(command->get_option(name));
-  command->add_option("--targets", *targets, "only these NPUs (a pattern with * and ?): 'ethos-u55-*'");
+  command->add_option("-t,--target,--targets", *targets, "only these NPUs (a pattern with * and ?): 'ethos-u55-*'");
   command->add_option("--max-sram", o.gates.max_sram, "bytes of SRAM that a program may take and fit (256KiB)")
       ->transform(as_bytes())
       ->type_name("SIZE");

@@ -82,6 +82,18 @@ Results fmod(Call& c) {
   return c.mul(c.unary("sign", a), size);
 }
 
+Results atan2(Call& c) {
+  DType dtype = c.result().dtype;
+  ValueId y = c.operand(0, dtype);
+  return c.angle_of(y, c.operand(1, dtype));
+}
+
+Results ldexp(Call& c) {
+  DType dtype = c.result().dtype;
+  ValueId x = c.operand(0, dtype);
+  return c.mul(x, c.unary("exp", c.scaled(c.operand(1, dtype), std::log(2.0))));
+}
+
 // base^x as a function of x alone
 Results power_of_number(Call& c) {
   DType dtype = c.result().dtype;
@@ -253,6 +265,9 @@ constexpr Row kBinaryRows[] = {
     {"aten.fmax.default", kTwo, extreme_number<Op::Maximum>},
     {"aten.fmin.default", kTwo, extreme_number<Op::Minimum>},
     {"aten.hypot.default", kTwo, hypot},
+    {"aten.atan2.default", kTwo, atan2},
+    {"aten.arctan2.default", kTwo, atan2},
+    {"aten.ldexp.Tensor", kTwo, ldexp},
     {"aten.logaddexp.default", kTwo, logaddexp},
     {"aten.logaddexp2.default", kTwo, logaddexp2},
     {"aten.copysign.Tensor", kTwo, copysign},

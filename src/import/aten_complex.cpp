@@ -91,6 +91,10 @@ Results complex_exp(Call& c) {
 }
 
 Results complex_abs(Call& c) { return c.unary("sqrt", square_of_abs(c, complex_arg(c, 0))); }
+Results complex_angle(Call& c) {
+  Complex x = complex_arg(c, 0);
+  return c.angle_of(x.im == kNone ? c.scalar(0, c.dtype(x.re)) : x.im, x.re);
+}
 Results complex_conj(Call& c) { return joined(c, conjugate(c, complex_arg(c, 0))); }
 Results real_part(Call& c) { return complex_arg(c, 0).re; }
 Results imaginary_part(Call& c) { return complex_arg(c, 0).im; }
@@ -131,6 +135,7 @@ constexpr Row kComplexRows[] = {
     {"aten.bmm.default", {}, complex_product},
     {"aten.exp.default", {}, complex_exp},
     {"aten.abs.default", {}, complex_abs},
+    {"aten.angle.default", kComplexOne, complex_angle},
     {"aten.conj.default", {}, complex_conj},
     {"aten._conj.default", {}, complex_conj},
     {"aten.conj_physical.default", {}, complex_conj},

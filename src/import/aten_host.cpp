@@ -16,7 +16,6 @@ constexpr Row number(std::string_view name, std::string_view schema) {
 
 constexpr Row kHostRows[] = {
     kept("aten.nonzero.default", "self"),
-    kept("aten.atan2.default", "self, other"),
     kept("aten.masked_select.default", "self, mask"),
     kept("aten.masked_scatter.default", "self, mask, source"),
     kept("aten.repeat_interleave.Tensor", "repeats, *, output_size=None"),

@@ -36,6 +36,7 @@ ValueId from_start(Call& c, ValueId index, int64_t size) {
     if (!negative) return index;
     return c.filled(dtype, value.type.shape, [&](int64_t i) { return at(i) < 0 ? at(i) + size : at(i); });
   }
+  index = as_32_bits(c, index);
   if (is_found(c.graph, index)) return index;
   const auto count = static_cast<double>(size);
   ValueId given = c.clamp(index, -count, count - 1);  // no other exists, and sums with it have bounds
@@ -81,7 +82,7 @@ ValueId index_axes(Call& c, ValueId x, std::vector<ValueId> indices) {
   int64_t size = 1;
   for (auto at = first; at != last; ++at) {
     int64_t here = c.dim(x, at - indices.begin());
-    ValueId index = from_start(c, as_32_bits(c, *at), here);
+    ValueId index = from_start(c, *at, here);
     joined = joined == kNone ? index : c.add(c.scaled(joined, static_cast<double>(here)), index);
     size *= here;
   }

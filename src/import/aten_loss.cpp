@@ -317,6 +317,12 @@ Results xlogy(Call& c) {
   return x_log_y(c, c.expand(x, c.result().shape), c.operand(1, dtype));
 }
 
+Results xlog1py(Call& c) {
+  DType dtype = c.result().dtype;
+  ValueId x = c.operand(0, dtype), y = c.operand(1, dtype);
+  return x_log_y(c, c.expand(x, c.result().shape), c.add(y, c.scalar(1, dtype)));
+}
+
 constexpr std::string_view kPair = "self, target, reduction=1";
 constexpr std::string_view kNll = "self, target, weight=None, reduction=1, ignore_index=-100";
 constexpr std::string_view kNllForward = "self, target, weight, reduction, ignore_index";
@@ -357,6 +363,7 @@ constexpr Row kLossRows[] = {
     {"aten.xlogy.Tensor", "self, other", xlogy},
     {"aten.xlogy.Scalar_Other", "self, other", xlogy},
     {"aten.xlogy.Scalar_Self", "self, other", xlogy},
+    {"aten.special_xlog1py.default", "self, other", xlog1py},
     {"aten.special_xlogy.default", "self, other", xlogy},
     {"aten.special_xlogy.other_scalar", "self, other", xlogy},
     {"aten.special_xlogy.self_scalar", "self, other", xlogy},

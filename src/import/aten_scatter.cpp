@@ -237,7 +237,7 @@ Results index_copy(Call& c) {
   int64_t axis = c.axis(1, c.rank(x));
   ValueId index = c.tensor(2);
   if (c.rank(index) == 0) index = c.reshape(index, {1});
-  return write_rows(c, x, axis, from_start(c, as_32_bits(c, index), c.dim(x, axis)), c.tensor(3));
+  return write_rows(c, x, axis, from_start(c, index, c.dim(x, axis)), c.tensor(3));
 }
 
 // x[i, :, mask] = values is a choice; x[:, i, j] = values joins neighbouring axes into one, and their indices with
@@ -269,7 +269,7 @@ ValueId put_at(Call& c, ValueId x, const std::vector<ValueId>& indices, ValueId 
   const bool known = std::all_of(first, last, [&](ValueId index) { return c.graph.value(index).constant; });
   for (auto at = first; at != last; ++at) {
     int64_t here = c.dim(x, at - indices.begin());
-    ValueId index = c.cast(from_start(c, as_32_bits(c, *at), here), known ? DType::I64 : DType::I32);
+    ValueId index = c.cast(from_start(c, *at, here), known ? DType::I64 : DType::I32);
     joined = joined == kNone ? index : c.add(c.scaled(joined, static_cast<double>(here)), index);
     places *= here;
   }

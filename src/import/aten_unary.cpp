@@ -75,6 +75,12 @@ Results erfc(Call& c) {
   return c.sub(c.scalar(1, c.dtype(x)), c.unary("erf", x));
 }
 
+// The share of a normal distribution below x
+Results ndtr(Call& c) {
+  ValueId x = float_operand(c), half = c.scalar(0.5, c.dtype(x));
+  return c.add(c.scaled(c.unary("erf", c.scaled(x, M_SQRT1_2)), 0.5), half);
+}
+
 constexpr double kLn2 = 0.69314718055994530942;
 constexpr double kPi = 3.14159265358979323846;
 
@@ -257,6 +263,7 @@ constexpr Row kUnaryRows[] = {
     {"aten.special_sinc.default", kSelf, sinc},
     {"aten.special_erf.default", kSelf, unary, "erf"},
     {"aten.special_erfc.default", kSelf, erfc},
+    {"aten.special_ndtr.default", kSelf, ndtr},
     {"aten.special_erfinv.default", kSelf, unary, "erfinv"},
     {"aten.special_exp2.default", kSelf, exp2},
     {"aten.special_expm1.default", kSelf, unary, "expm1"},

@@ -5,7 +5,7 @@
 
 namespace swoop {
 
-// Indices from the end count backwards. Known ones are turned round at import, computed ones by the model.
+// Indices from the end count backwards. Known ones are turned round at import, computed ones by the model, in 32 bits.
 ValueId from_start(Call& c, ValueId index, int64_t size);
 
 // 32 bits, which the NPU has. A known index stays as it is.

@@ -212,6 +212,17 @@ ValueId NodeBuilder::log_add_exp(ValueId a, ValueId b) {
   return add(make(Op::Maximum, {a, b}), unary("softplus", distance, 1, 20));
 }
 
+// The smaller side over the larger one has an angle of at most pi/4, which is turned into its octant.
+ValueId NodeBuilder::angle_of(ValueId y, ValueId x) {
+  auto number = [&](double value) { return scalar(value, dtype(x)); };
+  ValueId high = unary("abs", y), wide = unary("abs", x);
+  ValueId larger = clamp(make(Op::Maximum, {high, wide}), std::numeric_limits<float>::min(), std::nullopt);
+  ValueId angle = unary("atan", div(make(Op::Minimum, {high, wide}), larger));
+  angle = where(compare("gt", high, wide), sub(number(M_PI_2), angle), angle);
+  angle = where(compare("lt", x, number(0)), sub(number(M_PI), angle), angle);
+  return where(compare("lt", y, number(0)), unary("neg", angle), angle);
+}
+
 ValueId NodeBuilder::scaled(ValueId x, double factor) { return factor == 1.0 ? x : mul(x, scalar(factor, dtype(x))); }
 
 ValueId NodeBuilder::reduce(Op op, ValueId x, Ints axes, bool keepdim) {

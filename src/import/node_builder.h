@@ -53,6 +53,7 @@ class NodeBuilder {
   ValueId compare(std::string_view fn, ValueId a, ValueId b);
   ValueId where(ValueId condition, ValueId a, ValueId b) { return make(Op::Where, {condition, a, b}); }
   ValueId log_add_exp(ValueId a, ValueId b);  // log(exp(a) + exp(b)), without large numbers in between
+  ValueId angle_of(ValueId y, ValueId x);     // of a point, from -pi to pi; of two zeros it is 0
   ValueId scaled(ValueId x, double factor);   // x * factor, x itself for 1
   ValueId reduce(Op op, ValueId x, Ints axes, bool keepdim);
   ValueId norm(ValueId x, double p, const Ints& axes, bool keepdim);  // (sum |x|^p)^(1/p), or its limit

@@ -206,7 +206,7 @@ bool narrow_argmax(Rewriter& rw, const Node& n) {
 // argmin(x)  ->  argmax(-x); the codes -1 - q are exact, and so is -q of 16 bits
 bool argmin_to_argmax(Rewriter& rw, const Node& n) {
   Type type = rw.type(n.inputs[0]);
-  if (is_codes(type) && type.dtype == DType::I16 && type.zero_point() == 0 && facts_of(rw).any_argmax) {
+  if (is_codes(type) && type.dtype == DType::I16 && type.zero_point() == 0) {
     ValueId zero = scalar(rw, DType::I16, type.rank(), 0, type.scale());
     ValueId negative = rw.make(Op::Sub, {zero, n.inputs[0]}, {}, type);
     rw.replace(n, rw.make(Op::ArgMax, {negative}, n.attrs, rw.type(n.outputs[0])));

@@ -169,6 +169,37 @@ bool cast_count(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// argmax that the core does not have  ->  length - place where x is the largest of its row, otherwise 0; the largest of
+// these is that of the first place
+bool argmax_by_maximum(Rewriter& rw, const Node& n) {
+  const Type from = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
+  const NpuFacts& facts = facts_of(rw);
+  if (!is_codes(from) || facts.any_argmax || out.dtype != DType::I64) return false;
+  const int64_t axis = n.integer(Key::Axis), last = from.rank() - 1, length = from.shape[static_cast<size_t>(axis)];
+  const bool has = from.dtype == DType::I8 && length <= facts.argmax_depth;
+  if (has || length >= kLargestCount || (from.dtype != DType::I8 && from.dtype != DType::I16)) return false;
+  Ints perm;
+  for (int64_t i = 0; i <= last; ++i)
+    if (i != axis) perm.push_back(i);
+  perm.push_back(axis);
+  const Shape shape = rows_shape(rw, element_count(from.shape) / length, length);
+  ValueId x = reshape(rw, axis == last ? n.inputs[0] : transpose(rw, n.inputs[0], perm), shape);
+  const Type codes_of_x = i16_type(shape, from.scale());
+  if (from.dtype == DType::I8) x = rw.make(Op::Quantize, {x}, {}, codes_of_x);
+  auto step = [&](int64_t code) { return scalar(rw, DType::I16, 4, code, from.scale()); };
+  ValueId below = rw.make(Op::Sub, {x, max_of_rows(rw, x)}, {}, codes_of_x);
+  ValueId largest =
+      rw.make(Op::Add, {rw.make(Op::Maximum, {below, step(-1)}, {}, codes_of_x), step(1)}, {}, codes_of_x);
+  std::vector<int64_t> left(static_cast<size_t>(length));
+  for (int64_t i = 0; i < length; ++i) left[static_cast<size_t>(i)] = length - i;
+  ValueId places = codes(rw, i16_type({1, 1, 1, length}, 1 / from.scale()), left, "places");
+  ValueId first = max_of_rows(rw, rw.make(Op::Mul, {largest, places}, {}, count_type(shape, {0, length})));
+  ValueId index = rw.make(Op::Sub, {scalar(rw, DType::I16, 4, length, 1.0), first}, {},
+                          count_type(rw.type(first).shape, {0, length - 1}));
+  rw.replace(n, rw.make(Op::Cast, {reshape(rw, index, out.shape)}, {{Key::DType, out.dtype}}, out));
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> count_rules() {
@@ -177,6 +208,7 @@ std::span<const Rule> count_rules() {
       {"compare-counts", {Op::Compare}, compare_counts},
       {"cast-count", {Op::Cast}, cast_count},
       {"quantize-count", {Op::Quantize}, quantize_count},
+      {"argmax-by-maximum", {Op::ArgMax}, argmax_by_maximum},
   };
   return kRules;
 }

@@ -206,10 +206,20 @@ bool gather_single_elements(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// gather(booleans)  ->  of bytes: no core gathers booleans
+bool gather_as_bytes(Rewriter& rw, const Node& n) {
+  if (rw.type(n.outputs[0]).dtype != DType::Bool || !facts_of(rw).has_gather) return false;
+  ValueId bytes = rw.make(Op::Cast, {n.inputs[0]}, {{Key::DType, DType::I8}});
+  ValueId chosen = rw.make(n.op, {bytes, n.inputs[1]}, n.attrs);
+  rw.replace(n, rw.make(Op::Cast, {chosen}, {{Key::DType, DType::Bool}}));
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> gather_rules() {
   static const Rule kRules[] = {
+      {"gather-as-bytes", {Op::Gather, Op::GatherElements}, gather_as_bytes},
       {"gather-runs", {Op::Gather}, gather_runs},
       {"gather-by-conv", {Op::Gather}, gather_by_conv},
       {"gather-first-axis", {Op::Gather}, gather_first_axis},

@@ -127,6 +127,18 @@ bool cast_back(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// cast(move(x) of 64 bits) to 32  ->  move(cast(x)), which the core has
+bool cast_before_move(Rewriter& rw, const Node& n) {
+  const Node* move = rw.graph().producer(n.inputs[0]);
+  if (!move || !info(move->op).traits.movement || !rw.used_once(n.inputs[0])) return false;
+  if (rw.type(n.inputs[0]).dtype != DType::I64 || rw.type(n.outputs[0]).dtype != DType::I32) return false;
+  std::vector<ValueId> inputs = move->inputs;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (static_cast<int>(i) != info(move->op).traits.selector) inputs[i] = as_i32(rw, inputs[i]);
+  rw.replace(n, rw.make(move->op, std::move(inputs), move->attrs));
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> integer_rules() {
@@ -135,6 +147,7 @@ std::span<const Rule> integer_rules() {
       {"shift-by-bits", {Op::Bitwise}, shift_by_bits},
       {"bitwise-not-by-difference", {Op::BitwiseNot}, bitwise_not_by_difference},
       {"cast-back", {Op::Cast}, cast_back},
+      {"cast-before-move", {Op::Cast}, cast_before_move},
   };
   return kRules;
 }

@@ -1,6 +1,5 @@
 // Results that jump: quotients that are rounded and what they leave over, and functions of 16 bits with jumps, which a
-// table would make ramps of 128 codes. A quotient has 16 bits, and its whole numbers are exact: a step of the result's
-// own type may be larger than one.
+// table would make ramps of 128 codes.
 #include <algorithm>
 #include <cmath>
 
@@ -21,52 +20,88 @@ double largest(const Type& type) {
   return std::max(std::fabs(reals.min), std::fabs(reals.max));
 }
 
-// The whole numbers below or above values of 16 bits. What is nearer to the next one than `slack` codes counts as that.
-ValueId whole(Rewriter& rw, ValueId x, bool up, double slack) {
-  const Type& type = rw.type(x);
-  double half = 0.5 - std::min(0.25, slack * type.scale());
-  ValueId shift = scalar(rw, DType::I16, type.rank(), up ? 32767 : -32767, half / 32767);
-  return rw.make(Op::Add, {x, shift}, {}, i16_type(type.shape, 1.0));
-}
-
-ValueId whole_towards_zero(Rewriter& rw, ValueId x, double slack) {
+// x of 16 bits, cut to codes from -most to most
+ValueId cut_codes(Rewriter& rw, ValueId x, int64_t most) {
   const Type type = rw.type(x);
-  ValueId zero = scalar(rw, DType::I16, type.rank(), 0, type.scale());
-  ValueId above = whole(rw, rw.make(Op::Maximum, {x, zero}, {}, type), false, slack);
-  ValueId below = whole(rw, rw.make(Op::Minimum, {x, zero}, {}, type), true, slack);
-  // Zero loses a half on either side and rounds back to zero.
-  return rw.make(Op::Add, {above, below}, {}, i16_type(type.shape, 1.0));
+  x = rw.make(Op::Minimum, {x, scalar(rw, DType::I16, type.rank(), most, type.scale())}, {}, type);
+  return rw.make(Op::Maximum, {x, scalar(rw, DType::I16, type.rank(), -most, type.scale())}, {}, type);
 }
 
-// floor(a / b) or trunc(a / b), at most `most` in size
-ValueId rounded_quotient(Rewriter& rw, const Node& n, double most, bool to_zero) {
-  constexpr double kOfOperands = 2;  // codes that the rounding of a and b may take from a quotient
-  Type type = i16_type(rw.type(n.outputs[0]).shape, std::min(most + 1, 32767.0) / 32767);
-  ValueId quotient = rw.make(Op::Div, {n.inputs[0], n.inputs[1]}, {}, type);
-  return to_zero ? whole_towards_zero(rw, quotient, kOfOperands) : whole(rw, quotient, false, kOfOperands);
+// -1, 0 or 1, for x of 16 bits: its codes, cut to that
+ValueId sign_of(Rewriter& rw, ValueId x, const Attrs& attrs, const Type& type) {
+  const double step = rw.type(x).scale();
+  ValueId factor = scalar(rw, DType::I16, type.rank(), 1, 1 / step);
+  return rw.make(Op::Mul, {cut_codes(rw, x, 1), factor}, attrs, type);
 }
 
-// div(a, b) rounded  ->  the quotient, rounded, in the result's type
+ValueId sign_of(Rewriter& rw, ValueId x) { return sign_of(rw, x, {}, i16_type(rw.type(x).shape, 1.0)); }
+
+// The same numbers in 16 bits: exactly those of 8
+ValueId in_16_bits(Rewriter& rw, ValueId x) {
+  const Type type = rw.type(x);
+  if (type.dtype == DType::I16) return x;
+  const double scale = type.dtype == DType::I8 ? type.scale() : largest(type) / 32767;
+  return rw.make(Op::Quantize, {x}, {}, i16_type(type.shape, scale));
+}
+
+// a = times * b + rest, with the whole number that is nearest to a / b. A quotient of 16 bits may be off by nearly a
+// half, and the number is that one or the next all the same: the rest, as exact as a float, tells which.
+struct Quotient {
+  ValueId a, b;   // in 16 bits
+  ValueId times;  // in steps of one
+  ValueId rest;   // of 32 bits
+  ValueId side;   // the sign of the rest
+};
+
+Quotient nearest_quotient(Rewriter& rw, const Node& n, double largest_result) {
+  const Shape shape = rw.type(n.outputs[0]).shape;
+  const Type a = rw.type(n.inputs[0]), b = rw.type(n.inputs[1]);
+  const Range divisors = range_of(b);
+  const double least = divisors.min > 0 ? divisors.min : divisors.max < 0 ? -divisors.max : b.scale();
+  const double most = std::min({largest(a) / least + 1, largest_result + 1, 32767.0});
+  const double fine = (largest(a) + largest(b)) * 0x1p-26;
+  Quotient q{in_16_bits(rw, n.inputs[0]), in_16_bits(rw, n.inputs[1]), kNone, kNone, kNone};
+  ValueId quotient = rw.make(Op::Div, {n.inputs[0], n.inputs[1]}, {}, i16_type(shape, most / 32767));
+  q.times = rw.make(Op::Quantize, {quotient}, {}, i16_type(shape, 1.0));
+  ValueId taken = rw.make(Op::Mul, {q.times, q.b}, {}, i32_type(shape, fine));
+  q.rest = rw.make(Op::Sub, {q.a, taken}, {}, i32_type(shape, fine));
+  q.side = sign_of(rw, rw.make(Op::Quantize, {q.rest}, {}, i16_type(shape, 4 * fine)));  // less is rounding
+  return q;
+}
+
+// -1 where x and y have different signs, otherwise 0
+ValueId against(Rewriter& rw, ValueId x, ValueId y) {
+  const Type type = i16_type(rw.type(x).shape, 1.0);
+  ValueId product = rw.make(Op::Mul, {x, y}, {}, type);
+  return rw.make(Op::Minimum, {product, scalar(rw, DType::I16, type.rank(), 0, 1.0)}, {}, type);
+}
+
+// div(a, b) rounded  ->  the nearest whole number, or the one before it if that is too far
 bool round_quotient(Rewriter& rw, const Node& n) {
   if (!n.has(Key::Mode) || !divides_codes(rw, n)) return false;
   const Type out = rw.type(n.outputs[0]);
-  ValueId quotient = rounded_quotient(rw, n, largest(out), n.text(Key::Mode) == "trunc");
-  rw.replace(n, times_one(rw, quotient, clamp_of(n), out));
+  const Type type = i16_type(out.shape, 1.0);
+  const Quotient q = nearest_quotient(rw, n, largest(out));
+  ValueId sign = sign_of(rw, q.b), less;
+  if (n.text(Key::Mode) == "trunc") {  // too far from zero
+    ValueId sign_of_a = sign_of(rw, q.a);
+    sign = rw.make(Op::Mul, {sign_of_a, sign}, {}, type);
+    less = rw.make(Op::Mul, {against(rw, q.side, sign_of_a), sign}, {}, type);
+  } else {
+    less = against(rw, q.side, sign);
+  }
+  rw.replace(n, rw.make(Op::Add, {q.times, less}, clamp_of(n), out));
   return true;
 }
 
-// remainder(a, b)  ->  a - floor(a / b) * b
+// remainder(a, b)  ->  what the nearest whole number of b leaves, or that and b if it is on the other side of zero
 bool remainder_of_quotient(Rewriter& rw, const Node& n) {
   if (!divides_codes(rw, n)) return false;
-  const Type a = rw.type(n.inputs[0]), b = rw.type(n.inputs[1]), out = rw.type(n.outputs[0]);
-  Range divisors = range_of(b);
-  double least = divisors.min > 0 ? divisors.min : divisors.max < 0 ? -divisors.max : b.scale();
-  ValueId times = rounded_quotient(rw, n, largest(a) / least, false);
-  Type wide = i16_type(b.shape, largest(b) / 32767);
-  ValueId divisor = rw.make(Op::Quantize, {n.inputs[1]}, {}, wide);
-  Type whole_part = i16_type(out.shape, (largest(a) + largest(b)) / 32767);
-  ValueId taken = rw.make(Op::Mul, {times, divisor}, {}, whole_part);
-  rw.replace(n, rw.make(Op::Sub, {n.inputs[0], taken}, clamp_of(n), out));
+  const Type out = rw.type(n.outputs[0]);
+  const Quotient q = nearest_quotient(rw, n, kInfinity);
+  ValueId less = against(rw, q.side, sign_of(rw, q.b));
+  ValueId back = rw.make(Op::Mul, {less, q.b}, {}, i16_type(out.shape, rw.type(q.b).scale()));
+  rw.replace(n, rw.make(Op::Sub, {q.rest, back}, clamp_of(n), out));
   return true;
 }
 
@@ -138,13 +173,6 @@ bool remainder_by_sum(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// x of 16 bits, cut to codes from -most to most
-ValueId cut_codes(Rewriter& rw, ValueId x, int64_t most) {
-  const Type type = rw.type(x);
-  x = rw.make(Op::Minimum, {x, scalar(rw, DType::I16, type.rank(), most, type.scale())}, {}, type);
-  return rw.make(Op::Maximum, {x, scalar(rw, DType::I16, type.rank(), -most, type.scale())}, {}, type);
-}
-
 // Beyond which x, in both directions, the function stays within half a step of its result: `top`, or a half of it, or a
 // half of that.
 double end_of_change(const Node& n, double top, double step) {
@@ -201,10 +229,7 @@ bool turn_back(Rewriter& rw, const Node& n) {
 // sign of 16 bits  ->  the codes, cut to -1, 0 and 1
 bool sign_by_cutting(Rewriter& rw, const Node& n) {
   if (!jumps_on_16_bits(rw, n) || n.text(Key::Fn) != "sign") return false;
-  const Type x = rw.type(n.inputs[0]);
-  ValueId cut = cut_codes(rw, n.inputs[0], 1);
-  ValueId factor = scalar(rw, DType::I16, x.rank(), 1, 1 / x.scale());
-  rw.replace(n, rw.make(Op::Mul, {cut, factor}, clamp_of(n), rw.type(n.outputs[0])));
+  rw.replace(n, sign_of(rw, n.inputs[0], clamp_of(n), rw.type(n.outputs[0])));
   return true;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -10,6 +11,24 @@
 namespace swoop {
 
 namespace {
+
+// A copy of a tensor, by a PAD by nothing: regor joins nothing across it.
+tosa::TensorId guard(tosa::Body& body, tosa::TensorId id, const std::string& location,
+                     std::vector<tosa::Operator>& operators) {
+  const tosa::Tensor original = body.tensors[id];
+  tosa::Tensor fill{
+      original.name + "_guard_fill", original.dtype, {1}, true, Buffer(tosa::element_bytes(original.dtype))};
+  tosa::Tensor copy{original.name + "_guard", original.dtype, original.shape, false, {}};
+  const auto fill_id = static_cast<tosa::TensorId>(body.tensors.size());
+  body.tensors.push_back(std::move(fill));
+  body.tensors.push_back(std::move(copy));
+  operators.push_back({tosa::Op::Pad,
+                       tosa::PadAttributes{std::vector<int32_t>(2 * original.shape.size(), 0)},
+                       {id, fill_id},
+                       {fill_id + 1},
+                       location});
+  return fill_id + 1;
+}
 
 class SliceGuard {
  public:
@@ -25,7 +44,8 @@ class SliceGuard {
       tosa::Operator copy = op;
       for (size_t i = 0; i < copy.inputs.size(); ++i) {
         const tosa::Operator* slice = slice_behind(copy.inputs[i], is_reduction(copy));
-        if (slice && reads_wrongly(copy, i, *slice)) copy.inputs[i] = guard(copy.inputs[i], copy.location, operators);
+        if (slice && reads_wrongly(copy, i, *slice))
+          copy.inputs[i] = guard(body_, copy.inputs[i], copy.location, operators);
       }
       operators.push_back(std::move(copy));
     }
@@ -84,25 +104,92 @@ class SliceGuard {
                        part.end() - std::min<size_t>(2, part.size()), part.end());
   }
 
-  tosa::TensorId guard(tosa::TensorId id, const std::string& location, std::vector<tosa::Operator>& operators) {
-    const tosa::Tensor original = body_.tensors[id];
-    tosa::Tensor fill{
-        original.name + "_guard_fill", original.dtype, {1}, true, Buffer(tosa::element_bytes(original.dtype))};
-    tosa::Tensor copy{original.name + "_guard", original.dtype, original.shape, false, {}};
-    const auto fill_id = static_cast<tosa::TensorId>(body_.tensors.size());
-    body_.tensors.push_back(std::move(fill));
-    body_.tensors.push_back(std::move(copy));
-    operators.push_back({tosa::Op::Pad,
-                         tosa::PadAttributes{std::vector<int32_t>(2 * original.shape.size(), 0)},
-                         {id, fill_id},
-                         {fill_id + 1},
-                         location});
-    return fill_id + 1;
-  }
-
   tosa::Body& body_;
   const NpuTarget& target_;
   std::vector<size_t> producer_;  // by tensor, of those that were there at the start
+};
+
+// The second operand of a product, turned: regor turns it once more, takes out both transposes, and with them what they
+// read, even if that is an output of the region.
+class OutputGuard {
+ public:
+  explicit OutputGuard(tosa::Body& body) : body_(body), reader_(body.tensors.size(), nullptr) {
+    for (const tosa::Operator& op : body.operators)
+      for (tosa::TensorId input : op.inputs) reader_[input] = &op;
+  }
+
+  void run() {
+    std::vector<tosa::Operator> operators;
+    for (const tosa::Operator& op : body_.operators) {
+      tosa::Operator copy = op;
+      if (op.op == tosa::Op::Transpose && is_output(op.inputs[0]) && meets_second_operand(op.outputs[0]))
+        copy.inputs[0] = guard(body_, op.inputs[0], op.location, operators);
+      operators.push_back(std::move(copy));
+    }
+    body_.operators = std::move(operators);
+  }
+
+ private:
+  bool is_output(tosa::TensorId id) const { return std::ranges::find(body_.outputs, id) != body_.outputs.end(); }
+
+  bool meets_second_operand(tosa::TensorId id) const {
+    const tosa::Operator* reader = reader_[id];
+    while (reader && reader->op == tosa::Op::Reshape) {
+      id = reader->outputs[0];
+      reader = reader_[id];
+    }
+    return reader && reader->op == tosa::Op::Matmul && reader->inputs[1] == id;
+  }
+
+  tosa::Body& body_;
+  std::vector<const tosa::Operator*> reader_;  // the last one, by tensor
+};
+
+// regor reads an operand of SELECT in the shape that the last RESHAPE of its tensor had. If what decides was computed
+// from the same tensor in another shape, as where a row is sorted, that is the wrong one.
+class ChoiceGuard {
+ public:
+  explicit ChoiceGuard(tosa::Body& body) : body_(body), producer_(body.tensors.size(), nullptr) {
+    for (const tosa::Operator& op : body.operators)
+      for (tosa::TensorId output : op.outputs) producer_[output] = &op;
+  }
+
+  void run() {
+    std::vector<tosa::Operator> operators;
+    for (const tosa::Operator& op : body_.operators) {
+      tosa::Operator copy = op;
+      for (size_t i = 1; op.op == tosa::Op::Select && i < 3; ++i)
+        if (has_other_shape(op.inputs[0], op.inputs[i]))
+          copy.inputs[i] = guard(body_, op.inputs[i], op.location, operators);
+      operators.push_back(std::move(copy));
+    }
+    body_.operators = std::move(operators);
+  }
+
+ private:
+  tosa::TensorId before_reshapes(tosa::TensorId id) const {
+    while (producer_[id] && producer_[id]->op == tosa::Op::Reshape) id = producer_[id]->inputs[0];
+    return id;
+  }
+
+  // Whether `from` depends on the tensor of `id` in another shape.
+  bool has_other_shape(tosa::TensorId from, tosa::TensorId id) const {
+    const tosa::TensorId tensor = before_reshapes(id);
+    std::vector<tosa::TensorId> open = {from};
+    std::set<tosa::TensorId> seen;
+    while (!open.empty()) {
+      const tosa::TensorId at = open.back();
+      open.pop_back();
+      if (!producer_[at] || !seen.insert(at).second) continue;
+      const bool reshaped = producer_[at]->op == tosa::Op::Reshape && before_reshapes(at) == tensor;
+      if (reshaped && body_.tensors[at].shape != body_.tensors[id].shape) return true;
+      open.insert(open.end(), producer_[at]->inputs.begin(), producer_[at]->inputs.end());
+    }
+    return false;
+  }
+
+  tosa::Body& body_;
+  std::vector<const tosa::Operator*> producer_;  // by tensor, of those that were there at the start
 };
 
 // A number minus a tensor of more than four dims: regor reads past the number. The dims in front become one.
@@ -227,6 +314,8 @@ class DistinctScales {
 void avoid_defects(tosa::Program& program, const NpuTarget& target) {
   for (tosa::Body& body : program.bodies) {
     SliceGuard(body, target).run();
+    OutputGuard(body).run();
+    ChoiceGuard(body).run();
     FlatDifferences(body).run();
     DistinctScales(body).run();
   }

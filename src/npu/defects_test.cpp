@@ -39,12 +39,42 @@ tosa::Program sum_of_slice(bool computed) {
   return program;
 }
 
+// A product with what is turned, which may be an output too.
+tosa::Program product_of_output(bool output) {
+  tosa::Program program;
+  tosa::Builder b(program);
+  auto cache = b.clamp(b.input("cache", DType::I8, {1, 2, 32, 8}), 0, 99);
+  if (output) b.output(cache);
+  auto keys = b.reshape(b.transpose(cache, {0, 1, 3, 2}), {2, 8, 32});
+  b.output(b.matmul(b.input("a", DType::I8, {2, 1, 8}), keys, 0, 0));
+  return program;
+}
+
+// Numbers of a row, or of another one, where they equal those of the row turned.
+tosa::Program chosen_by_itself(bool itself) {
+  tosa::Program program;
+  tosa::Builder b(program);
+  auto x = b.input("x", DType::I32, {1, 1, 9}), y = b.input("y", DType::I32, {1, 1, 9});
+  b.output(b.select(b.equal(x, b.reshape(x, {1, 9, 1})), itself ? x : y, y));
+  return program;
+}
+
 size_t pads_in(tosa::Program program, std::string_view target) {
   avoid_defects(program, *parse_target(target));
   EXPECT_TRUE(tosa::validate(program));
   size_t count = 0;
   for (const tosa::Operator& op : program.bodies[0].operators) count += op.op == tosa::Op::Pad;
   return count;
+}
+
+TEST(AvoidDefects, keeps_an_output_that_a_product_reads_turned) {
+  EXPECT_EQ(pads_in(product_of_output(true), "ethos-u85-256"), 1u);
+  EXPECT_EQ(pads_in(product_of_output(false), "ethos-u85-256"), 0u);
+}
+
+TEST(AvoidDefects, keeps_what_is_chosen_in_its_shape) {
+  EXPECT_EQ(pads_in(chosen_by_itself(true), "ethos-u85-256"), 1u);
+  EXPECT_EQ(pads_in(chosen_by_itself(false), "ethos-u85-256"), 0u);
 }
 
 TEST(AvoidDefects, keeps_a_slice_apart_from_who_would_misread_it_and_from_nobody_else) {

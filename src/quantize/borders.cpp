@@ -94,9 +94,13 @@ void convert_operands(Placement& p, Node& node) {
   bool wants_codes = domain == Domain::Quantized || domain == Domain::Branch ||
                      (domain == Domain::Reader && node.op != Op::Quantize && reads_some);
   bool takes_either = wants_codes || domain == Domain::Reader || node.op == Op::Dequantize;
+  bool gives_codes =
+      std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return p.graph.type(v).quantized(); });
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     ValueId input = node.inputs[i];
-    if (!is_plain_float(p.graph, input) || p.graph.value(input).constant) continue;
+    if (input == kNone || p.graph.value(input).constant) continue;
+    // Codes come from a branch's own inputs too, where a loop or another operator may compute in float.
+    if (!is_plain_float(p.graph, input) && (gives_codes || !p.graph.type(input).quantized())) continue;
     bool has_codes = p.borders.has_codes(input);
     if (wants_codes && !has_codes) p.graph.set_input(node, i, quantized_copy(p, input));
     if (!takes_either && has_codes) p.graph.set_input(node, i, float_copy(p, input));

@@ -6,6 +6,7 @@
 #include "quantize/candidates.h"
 #include "quantize/choices.h"
 #include "quantize/noise.h"
+#include "quantize/weights_by_rate.h"
 
 namespace swoop {
 
@@ -172,24 +173,31 @@ std::vector<Option> outputs_of(std::vector<Option> list, const Graph& typed) {
 
 }  // namespace
 
-std::set<std::string> raise_what_is_cheap(const Graph& prepared, const TypeRequest& request, Cheap& cheap) {
+Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, TypeRequest& request,
+                                 QuantizeReport& report) {
   const QuantizeOptions& options = request.options;
-  const Graph base = with_types(prepared, request, {});
+  TypeRequest finest = request;  // what waits for large weights has time for 16 bits
+  finest.weight_rate = 0;
+  const Graph base = with_types(prepared, finest);
   std::vector<Option> list = options_of(prepared, base, request.measured, options);
   const std::optional<Cost> before = list.empty() || !options.cost ? std::nullopt : options.cost(base);
   if (!before) return {};
   keep_affordable(list, base, *before, options.int16_budget);
   std::vector<Option> outputs = outputs_of(list, base);
   for (int tries = 0; tries < kTries && !list.empty(); ++tries) {
-    std::set<std::string> raised;
-    for (const Option& option : list) raised.insert(option.candidate.name);
-    const std::optional<Cost> after = options.cost(with_types(prepared, request, raised));
+    TypeRequest wider = request;
+    for (const Option& option : list) wider.raised.insert(option.candidate.name);
+    TRY_ASSIGN(std::optional<SmallerWeights> smaller, confirm_weight_rate(prepared, samples, wider));
+    const std::optional<Cost> after = options.cost(with_types(prepared, wider));
     if (!after) return {};
     if (keeps_budget(*before, *after, options.int16_budget)) {
-      cheap.cost_before = before->value;
-      cheap.cost_after = after->value;
-      for (Option& option : list) cheap.candidates.push_back(std::move(option.candidate));
-      return raised;
+      request.raised = std::move(wider.raised);
+      request.weight_rate = wider.weight_rate;
+      report.smaller_weights = smaller;
+      report.cheap.cost_before = before->value;
+      report.cheap.cost_after = after->value;
+      for (Option& option : list) report.cheap.candidates.push_back(std::move(option.candidate));
+      return {};
     }
     const bool explained = leave_out(list, base, *before, *after, options.int16_budget);
     if (!explained || list.empty() || tries + 2 == kTries) list = std::exchange(outputs, {});

@@ -2,16 +2,14 @@
 // the time that it waits, and an accumulator gives 16 bits as fast as 8.
 #pragma once
 
-#include <set>
-#include <string>
-
 #include "quantize/types.h"
 
 namespace swoop {
 
-// Names of values: those that take most noise off the outputs per cost, as long as all of them together add no more
-// than options.int16_budget to the cost and to each memory. The graph is compiled with them, and where it breaks that
-// limit, with fewer.
-std::set<std::string> raise_what_is_cheap(const Graph& prepared, const TypeRequest& request, Cheap& cheap);
+// Adds names of values to request.raised: those that take most noise off the outputs per cost, as long as all of them
+// together add no more than options.int16_budget to the cost and to each memory. The graph is compiled with them, and
+// with the weights that the samples confirm, and where it breaks that limit, with fewer.
+Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, TypeRequest& request,
+                                 QuantizeReport& report);
 
 }  // namespace swoop

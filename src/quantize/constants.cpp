@@ -6,6 +6,7 @@
 #include "quantize/layers.h"
 #include "quantize/range.h"
 #include "quantize/weights.h"
+#include "quantize/weights_by_rate.h"
 
 namespace swoop {
 
@@ -16,6 +17,7 @@ struct Work {
   Graph& graph;
   const Borders& borders;
   const TypeRequest& request;
+  const WeightSteps weight_steps;
   std::map<std::pair<ValueId, std::string>, ValueId> made = {};  // constant and type -> its quantized constant
   size_t bias_corrected = 0;
 };
@@ -113,8 +115,10 @@ void quantize_layer(Work& work, Node& node) {
   const auto& channels = work.request.measured.channels;
   auto means =
       channels.find({work.borders.measured_id(node.inputs[0]), channels_at(node, graph.type(node.inputs[0]).rank())});
+  const auto step = work.weight_steps.find(node.inputs[1]);
   LayerConstants chosen =
-      choose_layer_constants(graph, node, work.request.options, means == channels.end() ? nullptr : &means->second);
+      choose_layer_constants(graph, node, work.request.options, step == work.weight_steps.end() ? 0 : step->second,
+                             means == channels.end() ? nullptr : &means->second);
   work.bias_corrected += chosen.corrected;
   if (chosen.weight != graph.type(node.inputs[1])) replace_constant(work, node, 1, chosen.weight);
   if (chosen.bias.empty() || !chosen.weight.quantized()) return;
@@ -126,7 +130,7 @@ void quantize_layer(Work& work, Node& node) {
 }  // namespace
 
 size_t quantize_constants(Graph& graph, const Borders& borders, const TypeRequest& request) {
-  Work work{graph, borders, request};
+  Work work{graph, borders, request, coarser_steps(graph, request)};
   for (NodeId id : graph.order()) {
     Node& node = graph.node(id);
     if (!works_on_codes(graph, node, borders.domains[id])) continue;

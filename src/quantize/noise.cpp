@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quantize/choices.h"
 #include "quantize/layers.h"
 
 namespace swoop {
@@ -65,6 +66,35 @@ class NoiseFlow {
   NoiseShares shares() {
     for (ValueId output : typed_.outputs())
       if (power_[output] > 0) passed_[output] += 1 / power_[output];
+    pass_back();
+    NoiseShares shares{std::vector<double>(typed_.value_slots(), 0)};
+    for (ValueId id = 0; id < shares.values.size(); ++id)
+      if (const Type& type = typed_.type(id); type.quantized() && !type.quant->per_channel())
+        shares.values[id] = passed_[id] * rounding(type);
+    for (NodeId id : typed_.order())
+      if (const Node& node = typed_.node(id); is_layer(node.op) && typed_.type(node.inputs[1]).quantized())
+        shares.weights += passed_[node.outputs[0]] * from_weights(node) * rounding(typed_.type(node.inputs[1]));
+    return shares;
+  }
+
+  std::map<ValueId, double> gains(const std::map<ValueId, double>& errors) {
+    const std::vector<double> noise = noise_of_values(errors);
+    for (ValueId output : typed_.outputs())
+      if (power_[output] > 0 && noise[output] > 0) passed_[output] += 1 / noise[output];
+    pass_back();
+    std::map<ValueId, double> gains;
+    for (const auto& [id, error] : errors) {
+      double& gain = gains[id];
+      for (const Use& use : typed_.value(id).uses)
+        if (use.node != kNone && use.index == 1 && is_layer(typed_.node(use.node).op))
+          gain += passed_[typed_.node(use.node).outputs[0]] * from_weights(typed_.node(use.node));
+    }
+    return gains;
+  }
+
+ private:
+  // From the outputs, whose `passed_` is set, to all that they are computed from.
+  void pass_back() {
     const std::vector<NodeId> order = typed_.order();
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
       const Node& node = typed_.node(*id);
@@ -73,18 +103,31 @@ class NoiseFlow {
           if (ValueId input = node.inputs[i]; input != kNone && !typed_.value(input).constant)
             passed_[input] += passed_[output] * inside_[output] * passed_on(node, i, output);
     }
-    NoiseShares shares{std::vector<double>(typed_.value_slots(), 0)};
-    for (ValueId id = 0; id < shares.values.size(); ++id)
-      if (const Type& type = typed_.type(id); type.quantized() && !type.quant->per_channel())
-        shares.values[id] = passed_[id] * rounding(type);
-    for (NodeId id : order)
-      if (const Node& node = typed_.node(id); is_layer(node.op) && typed_.type(node.inputs[1]).quantized())
-        shares.weights += passed_[node.outputs[0]] * inside_[node.outputs[0]] * power_[node.inputs[0]] *
-                          weights_per_output(node) * rounding(typed_.type(node.inputs[1]));
-    return shares;
   }
 
- private:
+  // The power of noise in each value, from rounding it and all that it is computed from.
+  std::vector<double> noise_of_values(const std::map<ValueId, double>& errors) const {
+    std::vector<double> noise(typed_.value_slots(), 0);
+    for (NodeId id : typed_.order()) {
+      const Node& node = typed_.node(id);
+      for (ValueId output : node.outputs) {
+        for (size_t i = 0; i < node.inputs.size(); ++i)
+          if (ValueId input = node.inputs[i]; input != kNone && !typed_.value(input).constant)
+            noise[output] += noise[input] * inside_[output] * passed_on(node, i, output);
+        if (const auto error = is_layer(node.op) ? errors.find(node.inputs[1]) : errors.end(); error != errors.end())
+          noise[output] += from_weights(node) * error->second;
+        if (const Type& type = typed_.type(output); type.quantized() && !shares_type(node))
+          noise[output] += rounding(type);
+      }
+    }
+    return noise;
+  }
+
+  // The power of noise in a layer's result over the mean square error of its weights.
+  double from_weights(const Node& layer) const {
+    return inside_[layer.outputs[0]] * power_[layer.inputs[0]] * weights_per_output(layer);
+  }
+
   // The power of the errors of rounding to a type: a twelfth of its steps' squares.
   static double rounding(const Type& type) {
     double squares = 0;
@@ -140,6 +183,11 @@ class NoiseFlow {
 
 NoiseShares noise_of_outputs(const Graph& prepared, const Graph& typed, const Measured& measured) {
   return NoiseFlow(prepared, typed, measured).shares();
+}
+
+std::map<ValueId, double> gains_of_weights(const Graph& graph, const Measured& measured,
+                                           const std::map<ValueId, double>& errors) {
+  return NoiseFlow(graph, graph, measured).gains(errors);
 }
 
 }  // namespace swoop

@@ -1,6 +1,7 @@
 // How much of the outputs' noise comes from rounding each value, to first order and without running anything.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "quantize/calibrate.h"
@@ -16,5 +17,11 @@ struct NoiseShares {
 // as independent of one another: a layer passes them on by the squares of its weights, a sum as they are, a mean over n
 // elements by 1 / n, a clamp where it does not cut; what is not linear keeps the ratio of noise to signal.
 NoiseShares noise_of_outputs(const Graph& prepared, const Graph& typed, const Measured& measured);
+
+// What a mean square error of 1 in the weights of a layer adds to the outputs, over the noise that each of them has; of
+// all outputs together. For a graph whose activations have their types and whose weights are still float; `errors`: the
+// mean square error that each has now.
+std::map<ValueId, double> gains_of_weights(const Graph& graph, const Measured& measured,
+                                           const std::map<ValueId, double>& errors);
 
 }  // namespace swoop

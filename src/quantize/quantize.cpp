@@ -8,6 +8,7 @@
 #include "quantize/equalize.h"
 #include "quantize/room.h"
 #include "quantize/search.h"
+#include "quantize/weights_by_rate.h"
 #include "support/timer.h"
 
 namespace swoop {
@@ -97,11 +98,9 @@ ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
   return chosen;
 }
 
-Graph with_types(const Graph& prepared, const TypeRequest& request, const std::set<std::string>& raised) {
-  TypeRequest same = request;
-  same.raised = raised;
+Graph with_types(const Graph& prepared, const TypeRequest& request) {
   Graph graph = clone(prepared);
-  choose_types(graph, same);
+  choose_types(graph, request);
   return graph;
 }
 
@@ -128,9 +127,12 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
     TRY_ASSIGN(report.left_out, choose_room(prepared, samples, *others, request));
   }
   // With the ranges settled: what is compiled here to know its price is what ships, if it is affordable.
-  if (options.int16_budget > 0) request.raised = raise_what_is_cheap(prepared, request, report.cheap);
+  if (options.int16_budget > 0) TRY(raise_what_is_cheap(prepared, samples, request, report));
   if (options.min_sqnr) {
     TRY_ASSIGN(request.raised, search_precision(prepared, request, samples, report));
+  }
+  if (!request.weight_rate || options.min_sqnr) {  // types that were not confirmed with it
+    TRY_ASSIGN(report.smaller_weights, confirm_weight_rate(prepared, samples, request));
   }
   ChosenTypes chosen = choose_types(graph, request);
   report.values = std::move(chosen.values);

@@ -78,6 +78,7 @@ struct Cheap {
 };
 
 constexpr double kNearlyFree = 0.01;
+constexpr double kHardlyHeard = 0.2;  // dB: what `swoop compile` gives for smaller weights
 
 struct QuantizeOptions {
   Precision precision = Precision::Int8;
@@ -89,6 +90,7 @@ struct QuantizeOptions {
   int weight_bits = 8;          // 8 or 4
   bool per_channel = true;      // weights: a scale per output channel, or one
   bool correct_bias = true;     // the mean error of rounded weights is taken off the bias
+  double weight_rate = 0;       // dB that each output may lose for smaller weights
   bool equalize = false;        // channels of consecutive layers are brought to like ranges first
   bool shift_resizes = true;    // bilinear resizes get scales a power of two apart, for cores that shift their sums
   std::vector<Scope> scopes;
@@ -122,6 +124,13 @@ struct LeftOut {
   double loss_db() const { return seen_db - unseen_db; }
 };
 
+// Weights with coarser steps than their largest ones ask for.
+struct SmallerWeights {
+  double bytes_before = 0;  // encoded, by their entropy
+  double bytes = 0;
+  double lost_db = 0;  // by the output that lost most, on the first samples
+};
+
 struct QuantizeReport {
   size_t samples = 0;
   bool uncalibrated = false;  // random samples
@@ -131,6 +140,7 @@ struct QuantizeReport {
   size_t bias_corrected = 0;        // layers
   std::optional<LeftOut> left_out;  // of few samples that are not random
   Cheap cheap;                      // with a budget
+  std::optional<SmallerWeights> smaller_weights;
   std::optional<double> wanted_sqnr;
   std::optional<double> sqnr_db;   // with --min-sqnr: forecast of the worst output
   std::optional<Ranking> ranking;  // with --min-sqnr, unless nothing had to be raised

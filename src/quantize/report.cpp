@@ -49,6 +49,10 @@ std::string to_text(const QuantizeReport& report) {
       text +=
           fmt::format("  int16: {:<30} {:<16} {:<22} cost {:+.0f}\n", value.name, value.op, value.source, value.cost);
   }
+  if (report.smaller_weights)
+    text += fmt::format("weights about {:.0f} % smaller for {:.2f} dB\n",
+                        100 * (1 - report.smaller_weights->bytes / report.smaller_weights->bytes_before),
+                        report.smaller_weights->lost_db);
   if (report.wanted_sqnr) {
     bool met = *report.sqnr_db >= *report.wanted_sqnr;
     text += fmt::format("{:.1f} dB wanted of each output, {:.1f} dB {} with {} layer{} at int16\n", *report.wanted_sqnr,

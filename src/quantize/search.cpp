@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "accuracy/accuracy.h"
 #include "quantize/candidates.h"
 #include "quantize/layers.h"
 #include "quantize/range.h"
+#include "quantize/trials.h"
 
 namespace swoop {
 
 namespace {
-
-constexpr size_t kSearchSamples = 4;  // a trial runs the whole graph on each
 
 // The outputs of a quantized graph against the float graph's.
 struct Figures {
@@ -22,36 +20,20 @@ struct Figures {
 
 class Search {
  public:
-  Search(const Graph& prepared, const TypeRequest& request, const Samples& samples)
-      : prepared_(prepared),
-        request_(request),
-        options_(request.options),
-        samples_(samples.inputs.data(), std::min(kSearchSamples, samples.inputs.size())) {}
+  Search(const Graph& prepared, const TypeRequest& request, const Trials& trials)
+      : prepared_(prepared), request_(request), trials_(trials), options_(request.options) {}
 
-  Result<void> start() {
-    for (const Sample& sample : samples_) {
-      Sample inputs = sample;
-      if (!exact_.empty()) carry_state(prepared_, exact_.back(), inputs);
-      TRY_ASSIGN(std::vector<Tensor> outputs, execute(prepared_, inputs, {options_.opaque}));
-      exact_.push_back(std::move(outputs));
-    }
-    return {};
+  Graph quantized(const std::set<std::string>& raised) const {
+    TypeRequest wider = request_;
+    wider.raised = raised;
+    return with_types(prepared_, wider);
   }
 
-  Graph quantized(const std::set<std::string>& raised) const { return with_types(prepared_, request_, raised); }
-
-  Result<Figures> figures(const Graph& graph, size_t samples = kSearchSamples) const {
-    std::vector<Noise> noise(prepared_.outputs().size());  // of all samples: one without error would lift a mean of dB
-    std::vector<Tensor> actual;
-    for (size_t i = 0; i < std::min(samples, samples_.size()); ++i) {
-      Sample inputs = samples_[i];
-      carry_state(graph, actual, inputs);
-      TRY_ASSIGN(actual, execute(graph, inputs, {options_.opaque}));
-      for (size_t o = 0; o < actual.size(); ++o) noise[o].add(exact_[i][o], actual[o]);
-    }
+  Result<Figures> figures(const Graph& graph, size_t samples = Trials::kSamples) const {
+    TRY_ASSIGN(const std::vector<Noise> noise, trials_.noise(graph, samples));
     Figures figures;
     for (size_t o = 0; o < noise.size(); ++o) {
-      if (prepared_.output_port(o).role != Port::Role::User || exact_[0][o].dtype != DType::F32) continue;
+      if (!trials_.counts(o)) continue;
       figures.worst_db = std::min(figures.worst_db, noise[o].db());
       figures.noise += std::pow(10, -noise[o].db() / 10);
     }
@@ -116,9 +98,8 @@ class Search {
 
   const Graph& prepared_;
   const TypeRequest& request_;
+  const Trials& trials_;
   const QuantizeOptions& options_;
-  std::span<const std::vector<Tensor>> samples_;
-  std::vector<std::vector<Tensor>> exact_;
 };
 
 double work_of(const Graph& graph, const Node& node) {
@@ -161,8 +142,8 @@ Result<std::set<std::string>> search_precision(const Graph& prepared, const Type
                                                const Samples& samples, QuantizeReport& report) {
   const QuantizeOptions& options = request.options;
   const std::set<std::string>& raised = request.raised;
-  Search search(prepared, request, samples);
-  TRY(search.start());
+  TRY_ASSIGN(const Trials trials, Trials::start(prepared, samples, options.opaque));
+  const Search search(prepared, request, trials);
   const double wanted = *options.min_sqnr;
   report.wanted_sqnr = wanted;
   if (options.ranking) {

@@ -5,6 +5,8 @@
 //   constants.h  weights, biases and other constants in types that follow from those around them
 #pragma once
 
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@ struct TypeRequest {
   std::vector<Type> output_types = {};  // of a cond's body: what its outputs must come in; inputs have their types
   double room = 1;                      // for what the samples do not show, as choose_range() has it
   size_t carried = 0;                   // of a loop's body: its first inputs are its first outputs of the step before
+  std::optional<double> weight_rate = {};  // dB, by forecast: what the samples confirm of options.weight_rate
 };
 
 struct ChosenTypes {
@@ -30,9 +33,11 @@ struct ChosenTypes {
   size_t bias_corrected = 0;        // layers
 };
 
+using WeightSteps = std::map<ValueId, double>;  // by weights: their steps are no finer
+
 ChosenTypes choose_types(Graph& graph, const TypeRequest& request);
 
-// A copy with types as the request has it, but for the names that are raised.
-Graph with_types(const Graph& prepared, const TypeRequest& request, const std::set<std::string>& raised);
+// A copy with types.
+Graph with_types(const Graph& prepared, const TypeRequest& request);
 
 }  // namespace swoop

@@ -29,7 +29,7 @@ double as_float(double x) { return static_cast<double>(static_cast<float>(x)); }
 
 // The weights' type: the largest of a channel is `limit` steps, unless the bias needs larger steps.
 Type weight_type(const Node& layer, const Tensor& weights, const WeightIndex& index, const Type& x, const Type& y,
-                 std::span<const double> bias, bool per_channel, int bits) {
+                 std::span<const double> bias, bool per_channel, int bits, double least_step) {
   int axis = per_channel ? channel_axis(layer, weights.shape) : -1;
   int64_t limit = bits == 4 ? 7 : 127;
   std::vector<double> scales(axis < 0 ? 1 : bias.size());
@@ -42,7 +42,7 @@ Type weight_type(const Node& layer, const Tensor& weights, const WeightIndex& in
     double& scale = scales[axis < 0 ? 0 : c];
     scale = std::max({scale, y.scale() / x.scale() * kFinestStep, std::fabs(bias[c]) / (x.scale() * (1 << 30)), 1e-20});
   }
-  for (double& scale : scales) scale = as_float(scale);
+  for (double& scale : scales) scale = as_float(bits == 4 ? scale : coarser_step(scale, least_step));
   return {DType::I8, weights.shape, Quant{scales, std::vector<int64_t>(scales.size(), 0), axis, -limit, limit}};
 }
 
@@ -66,8 +66,13 @@ std::vector<double> mean_errors(const Tensor& weights, const WeightIndex& index,
 
 }  // namespace
 
+double coarser_step(double step, double least) {
+  constexpr double kCoarsest = 8;  // 31 codes are left
+  return std::max(step, std::min(least, kCoarsest * step));
+}
+
 LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, const QuantizeOptions& options,
-                                      const ChannelStatistics* means) {
+                                      double least_step, const ChannelStatistics* means) {
   const Value& weights = graph.value(layer.inputs[1]);
   WeightIndex index(layer, weights.type.shape);
   bool has_bias = layer.inputs.size() > 2 && layer.inputs[2] != kNone;
@@ -79,7 +84,7 @@ LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, con
   if (weights.constant && is_plain_float(graph, layer.inputs[1])) {
     Tensor values = to_tensor(weights);
     chosen.weight = weight_type(layer, values, index, graph.type(layer.inputs[0]), graph.type(layer.outputs[0]), bias,
-                                options.per_channel, choose(graph, layer, options).weight_bits);
+                                options.per_channel, choose(graph, layer, options).weight_bits, least_step);
     if (options.correct_bias && means && layer.inputs.size() > 2) {
       std::vector<double> errors = mean_errors(values, index, *chosen.weight.quant, *means);
       for (size_t c = 0; c < bias.size(); ++c) bias[c] += errors[c];

@@ -14,9 +14,13 @@ struct LayerConstants {
   bool corrected = false;    // the bias has taken up the weights' mean error
 };
 
-// `means`: of the channels that the layer reads; null where they were not measured.
+// At least `least`, but not so coarse that few codes are left.
+double coarser_step(double step, double least);
+
+// `least_step`: of weights with 8 bits, as coarser_step() has it. `means`: of the channels that the layer reads; null
+// where they were not measured.
 LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, const QuantizeOptions& options,
-                                      const ChannelStatistics* means);
+                                      double least_step, const ChannelStatistics* means);
 
 Type bias_type(const Type& input, const Type& weight, size_t channels);
 Buffer bias_codes(std::span<const double> bias, const Type& type);

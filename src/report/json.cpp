@@ -44,22 +44,28 @@ Json region_json(const RegionSummary& region) {
                       {"source", layer.source},
                       {"code", layer.code},
                       {"module", layer.module}});
-  return {{"name", region.name},
-          {"tosa_ops", region.tosa_ops},
-          {"macs", e.macs},
-          {"npu_cycles", e.npu_cycles},
-          {"total_cycles", e.total_cycles},
-          {"inference_ms", e.inference_ms},
-          {"sram_bytes", e.sram_bytes()},
-          {"dram_bytes", e.dram_bytes()},
-          {"flash_bytes", e.flash_bytes()},
-          {"scratch_bytes", region.scratch_bytes},
-          {"sram_limit_bytes", e.arena_cache_size},
-          {"weight_bytes", e.original_weight_bytes},
-          {"encoded_weight_bytes", e.encoded_weight_bytes},
-          {"memories", memories_json(e)},
-          {"layers", std::move(layers)},
-          {"nodes", nodes_json(region.nodes)}};
+  Json json{{"name", region.name},
+            {"tosa_ops", region.tosa_ops},
+            {"macs", e.macs},
+            {"npu_cycles", e.npu_cycles},
+            {"total_cycles", e.total_cycles},
+            {"inference_ms", e.inference_ms},
+            {"sram_bytes", e.sram_bytes()},
+            {"dram_bytes", e.dram_bytes()},
+            {"flash_bytes", e.flash_bytes()},
+            {"scratch_bytes", region.scratch_bytes},
+            {"sram_limit_bytes", e.arena_cache_size},
+            {"weight_bytes", e.original_weight_bytes},
+            {"encoded_weight_bytes", e.encoded_weight_bytes},
+            {"memories", memories_json(e)},
+            {"layers", std::move(layers)},
+            {"nodes", nodes_json(region.nodes)}};
+  if (e.kept)
+    json["kept_weights"] = {
+        {"bytes", e.kept->bytes}, {"operations", e.kept->operations}, {"cycles_before", e.kept->cycles_before}};
+  else
+    set_unknown(json, "kept_weights", "no weights that several operations read are worth the SRAM");
+  return json;
 }
 
 Json totals_json(const Summary& s) {
@@ -302,6 +308,12 @@ std::string to_json(const Summary& s) {
     json["int16"] = widened_json(*s.widened);
   else
     set_unknown(json, "int16", "nothing has int16 just because that is nearly free");
+  if (s.smaller_weights)
+    json["smaller_weights"] = {{"bytes_before", s.smaller_weights->bytes_before},
+                               {"bytes", s.smaller_weights->bytes},
+                               {"lost_db", s.smaller_weights->lost_db}};
+  else
+    set_unknown(json, "smaller_weights", "no weights have coarser steps than their largest ones ask for");
   if (s.tosa_bytes) json["tosa_bytes"] = *s.tosa_bytes;
   if (s.board)
     json["board"] = board_json(*s.board);

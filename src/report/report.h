@@ -149,6 +149,13 @@ struct WidenedSummary {
   int64_t cycles = 0;
 };
 
+// Weights with coarser steps than their largest ones ask for.
+struct SmallerWeightsSummary {
+  int64_t bytes_before = 0;  // encoded, by how common each code is
+  int64_t bytes = 0;
+  double lost_db = 0;  // by the output that lost most, on the first samples
+};
+
 // Over all regions. They run one after the other in the same SRAM and DRAM, so of those the largest counts.
 struct Totals {
   size_t tosa_ops = 0;
@@ -198,13 +205,14 @@ struct Summary {
   std::map<std::string, int> border_ops;                     // quantize, dequantize and casts
   std::vector<HostNodeSummary> host_nodes;
   std::vector<RegionSummary> regions;
-  std::vector<NodeSummary> nodes;              // of the program around the regions
-  std::optional<BuildComparison> comparison;   // of --compare
-  std::vector<SweepPoint> sweep;               // of `swoop sweep`; empty: this is the only build
-  std::vector<SearchPoint> search;             // of --search; empty: this is the only build
-  std::optional<BoardFit> board;               // of --board
-  std::optional<int64_t> max_sram, max_flash;  // that it was held to, in bytes
-  std::optional<WidenedSummary> widened;       // absent: there are none
+  std::vector<NodeSummary> nodes;                        // of the program around the regions
+  std::optional<BuildComparison> comparison;             // of --compare
+  std::vector<SweepPoint> sweep;                         // of `swoop sweep`; empty: this is the only build
+  std::vector<SearchPoint> search;                       // of --search; empty: this is the only build
+  std::optional<BoardFit> board;                         // of --board
+  std::optional<int64_t> max_sram, max_flash;            // that it was held to, in bytes
+  std::optional<WidenedSummary> widened;                 // absent: there are none
+  std::optional<SmallerWeightsSummary> smaller_weights;  // absent: there are none
   std::vector<PortSummary> inputs;
   std::vector<PortSummary> outputs;
   int64_t pte_bytes = 0;

@@ -97,6 +97,19 @@ std::string widened_text(const WidenedSummary& widened) {
                      thousands(widened.cycles));
 }
 
+// "53.9 KiB of shared weights in SRAM for 31 operations; 1,023,375 -> 251,120 cycles"
+std::string kept_text(const KeptWeights& kept, int64_t cycles) {
+  return fmt::format("{} of shared weights in SRAM for {} operations; {} -> {} cycles", bytes(kept.bytes),
+                     kept.operations, thousands(kept.cycles_before), thousands(cycles));
+}
+
+// "about 12 % smaller (27.4 KiB -> 24.1 KiB) for 0.10 dB"
+std::string smaller_text(const SmallerWeightsSummary& weights) {
+  const double share = 1 - static_cast<double>(weights.bytes) / static_cast<double>(weights.bytes_before);
+  return fmt::format("about {:.0f} % smaller ({} -> {}) for {:.2f} dB", 100 * share, bytes(weights.bytes_before),
+                     bytes(weights.bytes), weights.lost_db);
+}
+
 // "top-1 94.2 % (float 94.4 %), top-5 99.9 % (float 99.9 %) of 1000 labels"
 std::string labels_text(const LabelAccuracy& labels) {
   auto share = [](std::string_view name, double file, const std::optional<double>& model) {
@@ -151,7 +164,10 @@ std::string to_text(const Summary& s) {
                               hosts.empty() ? "none" : fmt::format("{}", fmt::join(hosts, ", "))));
   line("estimate", fmt::format("{} cycles, {:.3f} ms, {} MACs", thousands(totals.total_cycles), totals.inference_ms,
                                thousands(totals.macs)));
+  for (const RegionSummary& region : s.regions)
+    if (const auto& kept = region.estimates.kept) line("kept", kept_text(*kept, region.estimates.total_cycles));
   if (s.widened) line("int16", widened_text(*s.widened));
+  if (s.smaller_weights) line("weights", smaller_text(*s.smaller_weights));
   if (!s.regions.empty()) line("hottest", hottest(s, totals.total_cycles));
   line("memory", fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}",
                              bytes(totals.sram_bytes), bytes(totals.dram_bytes), bytes(totals.flash_bytes),

@@ -148,7 +148,7 @@ struct NpuRunOptions {
 Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> inputs, std::vector<Buffer>& outputs,
                          const NpuRunOptions& options = {});
 
-// ---- repairing
+// ---- changing
 // -----------------------------------------------------------------------------------------------------------------
 
 // What a stream lets happen too early, and the command that keeps it in order. None of them changes a result.
@@ -172,5 +172,10 @@ Result<std::vector<NpuFault>> rehearse_npu(const NpuProgram& program);
 // Repairs what rehearse_npu() finds, and returns it. Positions, in the faults and in layer_of_operation, are those of
 // the repaired stream. Nothing found, or an Error: nothing changed.
 Result<std::vector<NpuFault>> repair_npu(NpuProgram& program);
+
+// Of weights that several operations fetch from flash or DRAM, brings into SRAM what saves cycles by the estimates, as
+// long as the program takes no more than `sram_limit` bytes there; the operations read it in SRAM. No result changes;
+// the estimates say what does. A stream that this cannot follow, or an Error: nothing changed.
+Result<void> keep_weights(NpuProgram& program, int64_t sram_limit);
 
 }  // namespace swoop

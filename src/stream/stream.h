@@ -50,6 +50,14 @@ struct Layer {
   double utilisation = 0;  // share of the MACs that could have been done in `cycles`, 0..1; 1 when cycles is 0
 };
 
+// Weights that stay in SRAM, where regor's program fetches them again and again. regor's estimate is changed by what
+// the operations no longer wait for; the transfers at the start are counted in full, as if nothing ran beside them.
+struct KeptWeights {
+  int64_t bytes = 0;
+  int64_t operations = 0;     // that read them
+  int64_t cycles_before = 0;  // of the whole program
+};
+
 struct Estimates {
   int64_t macs = 0;
   int64_t npu_cycles = 0;
@@ -68,6 +76,7 @@ struct Estimates {
   int64_t operations = 0;  // scheduled, before and after cascading
   int64_t operations_after_cascading = 0;
   int macs_per_cycle = 0;
+  std::optional<KeptWeights> kept;
   std::vector<Layer> layers;  // in execution order
 
   const std::optional<MemoryEstimate>& memory(NpuMemory which) const { return memories[static_cast<size_t>(which)]; }

@@ -18,6 +18,11 @@ constexpr CodeInfo kCodes[] = {
      "Nothing, or name the layers in --quantize-config to keep the choice."},
     {"repaired", "Arm's compiler wrote a program that could read data too early. swoop slowed it down at those places.",
      "Nothing: the repaired program was checked. docs/regor-defects.md lists the causes."},
+    {"fetched",
+     "With the weights that several operations share in SRAM the program was wrong, so that each operation fetches "
+     "them "
+     "from flash.",
+     "Nothing: the program was checked, it is slower than it could be. Report the model: this is a defect of swoop."},
     {"cut", "Arm's compiler wrote a wrong program for the whole region, so that it was made of two.",
      "Report the model: this is a defect of Arm's compiler that swoop does not know yet."},
     {"inexact", "A layer of the file is off by less than 1 %, but by more than its integer form declares.",

@@ -16,6 +16,7 @@ enum class Code {
   Dropout,
   Raised,
   Repaired,
+  Fetched,
   Cut,
   Inexact,
   // reasons of host operators

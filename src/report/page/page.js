@@ -296,15 +296,15 @@ if (layers.length) {
       label: "layers", rows: layers, sort: { column: "Cycles", down: true },
       search: (row) => `${row.name} ${row.op} ${row.source} ${row.module} ${row.code} ${summary.regions[row.region].name}`,
       columns: [
-        { title: "#", number: true, extra: true, width: "5.5rem", value: (row) => row.order, cell: (row) => count(row.order + 1) },
+        { title: "#", number: true, extra: true, width: "4.25rem", value: (row) => row.order, cell: (row) => count(row.order + 1) },
         { title: "Layer", head: true, width: "", value: (row) => row.name, cell: (row) => row.name, hint: (row) => [row.name, row.module].filter(Boolean).join(" in ") },
-        { title: "Operation", extra: true, width: "9.5rem", value: (row) => row.op, cell: (row) => row.op },
+        { title: "Operation", extra: true, width: "10.75rem", value: (row) => row.op, cell: (row) => row.op },
         ...(several ? [{ title: "Region", extra: true, width: "6.5rem", value: (row) => row.region, cell: (row) => summary.regions[row.region].name }] : []),
         { title: "Cycles", number: true, width: "7rem", value: (row) => row.cycles, cell: (row) => count(row.cycles) },
         { title: "Share", number: true, width: "8.75rem", value: (row) => row.cycles,
           cell: (row) => [el("span", { class: "share extra", style: `width: ${3 * row.cycles / most}rem` }), percent(share(row.cycles))] },
         { title: "SRAM", number: true, extra: true, width: "6.5rem", value: (row) => row.sram_bytes, cell: (row) => bytes(row.sram_bytes) },
-        { title: "Source", extra: true, width: "34%", value: (row) => row.source, cell: where, hint: (row) => [row.source, row.module, row.code].filter(Boolean).join("\n") },
+        { title: "Source", extra: true, width: "25%", value: (row) => row.source, cell: where, hint: (row) => [row.source, row.module, row.code].filter(Boolean).join("\n") },
       ],
     }));
 }
@@ -596,6 +596,8 @@ section("memory", "Memory", "What to reserve on the device.",
     el("h3", {}, "What the NPU uses"),
     plainTable([{ title: "Region" }, { title: "Memory" }, { title: "Peak", number: true }, { title: "Traffic per inference", number: true }, { title: "Busy cycles", number: true }],
       summary.regions.flatMap((region) => region.memories.map((memory) => [region.name, memory.name, bytes(memory.bytes_used), bytes(memory.traffic_bytes), count(memory.access_cycles)])))],
+  summary.regions.filter((region) => region.kept_weights).map(({ name, kept_weights: kept, total_cycles }) =>
+    el("figcaption", {}, `${name} keeps ${bytes(kept.bytes)} of weights in SRAM for ${count(kept.operations)} operations that would fetch them again: ${count(kept.cycles_before)} \u2192 ${count(total_cycles)} cycles.`)),
   sum(summary.regions.map((region) => region.weight_bytes)) > 0 &&
     el("figcaption", {}, `Weights: ${bytes(sum(summary.regions.map((region) => region.weight_bytes)))}, encoded in ${bytes(sum(summary.regions.map((region) => region.encoded_weight_bytes)))}.`));
 

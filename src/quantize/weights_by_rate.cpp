@@ -1,0 +1,265 @@
+#include "quantize/weights_by_rate.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include "quantize/borders.h"
+#include "quantize/layers.h"
+#include "quantize/noise.h"
+#include "quantize/trials.h"
+#include "quantize/weights.h"
+
+namespace swoop {
+
+namespace {
+
+constexpr int64_t kMost = 127;     // code of a weight with 8 bits
+constexpr size_t kLooksAt = 1024;  // weights of a layer, to see how common each code is
+
+// A least step for the channels of a layer, and what comes of it.
+struct Coarseness {
+  double least = 0;
+  double mean_square = 0;  // of the weights' errors
+  double bits = 0;         // of all weights, encoded
+};
+
+// Weights that may have coarser steps. Several nodes may share them.
+struct RatedWeights {
+  ValueId id = kNone;
+  double gain = 0;                // of the outputs' noise, from a mean square error of 1
+  std::vector<Coarseness> forms;  // from the finest on
+  size_t chosen = 0;
+
+  double noise(size_t form) const { return gain * forms[form].mean_square; }
+};
+
+bool is_settled_layer(const Graph& graph, const Node& node) {
+  return is_layer(node.op) && graph.value(node.inputs[1]).constant && is_plain_float(graph, node.inputs[1]) &&
+         graph.type(node.inputs[0]).quantized() && graph.type(node.outputs[0]).quantized();
+}
+
+constexpr size_t kPalette = 32;
+using Counts = std::array<size_t, 256 + kPalette>;  // by symbol: see symbol_of() and with_palette()
+
+size_t symbol_of(int64_t code) { return static_cast<size_t>(code < 0 ? -2 * code - 1 : 2 * code); }
+
+// Some weights of a layer, evenly spread, each with its channel's step.
+struct Sampled {
+  float weight = 0;
+  double step = 0;
+};
+std::vector<Sampled> sample(std::span<const float> weights, const WeightIndex& index,
+                            const std::vector<double>& steps) {
+  std::vector<Sampled> list;
+  const size_t stride = std::max<size_t>(1, weights.size() / kLooksAt) | 1;  // odd: it meets all columns of a kernel
+  for (size_t i = 0; i < weights.size(); i += stride)
+    list.push_back(
+        {weights[i], steps[steps.size() == 1 ? 0 : static_cast<size_t>(index.output(static_cast<int64_t>(i)))]});
+  return list;
+}
+
+Counts count_codes(std::span<const Sampled> weights, double least) {
+  Counts counts{};
+  for (const auto& [weight, step] : weights) {
+    const auto code = static_cast<int64_t>(std::nearbyint(static_cast<double>(weight) / coarser_step(step, least)));
+    ++counts[symbol_of(std::clamp(code, -kMost, kMost))];
+  }
+  return counts;
+}
+
+// The most common codes come first where they are half of all.
+Counts with_palette(const Counts& counts, size_t all) {
+  Counts sorted = counts;
+  std::ranges::sort(sorted, std::greater<>());
+  size_t covered = 0;
+  for (size_t i = 0; i < kPalette; ++i) covered += sorted[i];
+  if (covered < all / 2) return counts;
+  std::vector<size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return counts[a] > counts[b]; });
+  std::ranges::sort(order.begin() + kPalette, order.end());
+  Counts result{};
+  for (size_t i = 0; i < order.size(); ++i)  // what is not in it keeps its number, behind the palette
+    result[i < kPalette ? i : std::min(order[i] + kPalette, result.size() - 1)] += counts[order[i]];
+  return result;
+}
+
+// Bits per weight of the NPU's encoding: Golomb-Rice codes of one divisor, plain or cut off after two, or numbers of
+// one width. Runs of zeros are left out: few networks have them.
+// `last`: the symbol of the largest code.
+double bits_per_weight(const Counts& counts, size_t last) {
+  constexpr size_t kDivisors = 6, kLongest = 31;
+  const size_t all = std::accumulate(counts.begin(), counts.end(), size_t{0});
+  const Counts symbols = with_palette(counts, all);
+  size_t largest = last;
+  for (size_t symbol = last; symbol < symbols.size(); ++symbol)
+    if (symbols[symbol] > 0) largest = symbol;
+  size_t best = all * std::max<size_t>(2, static_cast<size_t>(std::bit_width(largest)));
+  for (size_t divisor = 0; divisor < kDivisors; ++divisor) {
+    if (largest >> divisor > kLongest) continue;
+    size_t bits = 0;
+    for (size_t symbol = 0; symbol <= largest; ++symbol) {
+      const size_t length = (symbol >> divisor) + 1;
+      bits += symbols[symbol] * (divisor + (largest >> divisor <= 2 ? std::min<size_t>(length, 2) : length));
+    }
+    best = std::min(best, bits);
+  }
+  return all ? static_cast<double>(best) / static_cast<double>(all) : 0;
+}
+
+// From the channels' own steps to those at which the layer's largest weight is 15 steps, four to an octave.
+std::vector<Coarseness> forms_of(std::span<const float> weights, const WeightIndex& index,
+                                 const std::vector<double>& steps) {
+  constexpr double kFinest = 8 * kMost, kCoarsest = 15;
+  const auto [smallest, largest] = std::ranges::minmax(steps);
+  std::vector<Coarseness> forms;
+  const std::vector<Sampled> some = sample(weights, index, steps);
+  const auto add = [&](double least) {
+    double squares = 0, most = 0;
+    for (double step : steps) {
+      const double coarser = coarser_step(step, least);
+      squares += coarser * coarser;
+      most = std::max(most, std::nearbyint(static_cast<double>(kMost) * step / coarser));
+    }
+    forms.push_back({least, squares / 12 / static_cast<double>(steps.size()),
+                     bits_per_weight(count_codes(some, least), symbol_of(static_cast<int64_t>(most))) *
+                         static_cast<double>(weights.size())});
+  };
+  add(0);
+  for (int quarter = 0; kFinest * std::exp2(-quarter / 4.0) >= kCoarsest; ++quarter) {
+    const double least = largest * static_cast<double>(kMost) / std::floor(kFinest * std::exp2(-quarter / 4.0));
+    if (least > smallest) add(least);
+  }
+  return forms;
+}
+
+std::vector<RatedWeights> weights_of(const Graph& graph, const TypeRequest& request) {
+  std::vector<RatedWeights> list;
+  std::set<ValueId> seen;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (!is_settled_layer(graph, node) || !seen.insert(node.inputs[1]).second) continue;
+    const Type type = choose_layer_constants(graph, node, request.options, 0, nullptr).weight;
+    const Tensor weights = to_tensor(graph.value(node.inputs[1]));
+    if (type.quant->qmax == kMost)
+      list.push_back(
+          {node.inputs[1], 0, forms_of(weights.as<float>(), WeightIndex(node, type.shape), type.quant->scale)});
+  }
+  return list;
+}
+
+double added_noise(const std::vector<RatedWeights>& list) {
+  double sum = 0;
+  for (const RatedWeights& weights : list) sum += weights.noise(weights.chosen) - weights.noise(0);
+  return sum;
+}
+
+// The best form where a bit is worth so much noise.
+size_t best_form(const RatedWeights& weights, double worth) {
+  size_t best = 0;
+  const auto price = [&](size_t form) { return weights.noise(form) + worth * weights.forms[form].bits; };
+  for (size_t form = 1; form < weights.forms.size(); ++form)
+    if (price(form) < price(best)) best = form;
+  return best;
+}
+
+// Bits are spent best when each is worth the same noise everywhere: how much, is found by halving.
+void choose_forms(std::vector<RatedWeights>& list, double allowed) {
+  const auto choose_at = [&](double exponent) {
+    for (RatedWeights& weights : list) weights.chosen = best_form(weights, std::exp2(exponent));
+    return added_noise(list) <= allowed;
+  };
+  double low = -80, high = 0;  // at 1, all the noise there is would be spent on a bit
+  for (int i = 0; i < 20; ++i) (choose_at((low + high) / 2) ? low : high) = (low + high) / 2;
+  choose_at(low);
+}
+
+// What is added to noise of 1 when the SQNR falls by so much.
+double noise_for(double lost_db) { return std::pow(10, lost_db / 10) - 1; }
+
+// By how many dB the output that loses most falls.
+double most_lost(const Trials& trials, const std::vector<Noise>& before, const std::vector<Noise>& after) {
+  double most = 0;
+  for (size_t i = 0; i < before.size(); ++i)
+    if (trials.counts(i)) most = std::max(most, before[i].db() - after[i].db());
+  return most;
+}
+
+// As many as show enough elements of each output to tell fractions of a dB from chance.
+size_t samples_to_judge(const Graph& prepared) {
+  constexpr int64_t kElements = 512;
+  int64_t fewest = kElements;
+  for (ValueId output : prepared.outputs())
+    fewest = std::min(fewest, std::max<int64_t>(1, element_count(prepared.type(output).shape)));
+  return static_cast<size_t>((kElements + fewest - 1) / fewest);
+}
+
+}  // namespace
+
+WeightSteps coarser_steps(const Graph& graph, const TypeRequest& request) {
+  const double rate = request.weight_rate.value_or(request.options.weight_rate);
+  if (rate <= 0 || !request.path.empty()) return {};
+  std::vector<RatedWeights> list = weights_of(graph, request);
+  std::map<ValueId, double> errors;
+  for (const RatedWeights& weights : list) errors[weights.id] = weights.forms[0].mean_square;
+  const std::map<ValueId, double> gains = gains_of_weights(graph, request.measured, errors);
+  for (RatedWeights& weights : list) weights.gain = gains.at(weights.id);
+  std::erase_if(list, [](const RatedWeights& weights) { return !(weights.gain > 0); });  // no output shows it
+  choose_forms(list, noise_for(rate));
+  WeightSteps steps;
+  for (const RatedWeights& weights : list) steps[weights.id] = weights.forms[weights.chosen].least;
+  return steps;
+}
+
+Result<std::optional<SmallerWeights>> confirm_weight_rate(const Graph& prepared, const Samples& samples,
+                                                          TypeRequest& request) {
+  constexpr int kTrials = 5;
+  constexpr std::optional<SmallerWeights> none;
+  const double allowed = request.options.weight_rate;
+  const auto typed = [&](double rate) {
+    request.weight_rate = rate;
+    return with_types(prepared, request);
+  };
+  request.weight_rate = 0;
+  if (allowed <= 0) return none;
+  const Graph finest = typed(0);
+  const double bytes = encoded_bytes(finest);
+  if (bytes == 0) return none;
+  OpaqueKernels* opaque = request.options.opaque;
+  TRY_ASSIGN(const Trials trials, Trials::start(prepared, samples, opaque, samples_to_judge(prepared)));
+  TRY_ASSIGN(const std::vector<Noise> before, trials.noise(finest));
+  double rate = allowed;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const Graph coarser = typed(rate);
+    const double fewer = encoded_bytes(coarser);
+    if (fewer >= bytes) break;
+    TRY_ASSIGN(const std::vector<Noise> after, trials.noise(coarser));
+    const double lost = most_lost(trials, before, after);
+    if (lost <= allowed) return std::optional(SmallerWeights{bytes, fewer, lost});
+    rate *= std::clamp(noise_for(allowed) / noise_for(lost), 0.4, 0.8);
+  }
+  request.weight_rate = 0;
+  return none;
+}
+
+double encoded_bytes(const Graph& typed) {
+  std::set<ValueId> seen;
+  double bits = 0;
+  for (NodeId id : typed.order()) {
+    const Node& node = typed.node(id);
+    if (!is_layer(node.op) || !seen.insert(node.inputs[1]).second) continue;
+    const Value& weights = typed.value(node.inputs[1]);
+    if (!weights.constant || !weights.type.quantized() || weights.type.quant->qmax != kMost) continue;
+    Counts counts{};
+    for (std::byte code : weights.data) ++counts[symbol_of(static_cast<int8_t>(code))];
+    bits += bits_per_weight(counts, 0) * static_cast<double>(weights.data.size());
+  }
+  return bits / 8;
+}
+
+}  // namespace swoop

@@ -1,0 +1,23 @@
+// Coarser steps for weights, where the outputs notice it least. The NPU reads weights entropy coded: a step that is k
+// times coarser saves log2(k) bits per weight and makes k^2 times the noise. Bits are spent best when every weight adds
+// the same noise to the outputs; so there is one such level for the whole network, which gives each layer a step that
+// none of its channels goes below.
+#pragma once
+
+#include "quantize/types.h"
+
+namespace swoop {
+
+// For a graph whose activations have their types and whose constants are still float: the steps with which no output's
+// SQNR falls by more than the request's dB, by the forecast of noise.h. Bodies get none.
+WeightSteps coarser_steps(const Graph& graph, const TypeRequest& request);
+
+// Sets request.weight_rate: no output loses more than options.weight_rate on the first samples. Nothing where that
+// gains nothing.
+Result<std::optional<SmallerWeights>> confirm_weight_rate(const Graph& prepared, const Samples& samples,
+                                                          TypeRequest& request);
+
+// What the NPU's encoding of the layers' 8-bit weights takes, by their entropy.
+double encoded_bytes(const Graph& typed);
+
+}  // namespace swoop
