@@ -178,22 +178,23 @@ Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, 
   const QuantizeOptions& options = request.options;
   TypeRequest finest = request;  // what waits for large weights has time for 16 bits
   finest.weight_rate = 0;
-  const Graph base = with_types(prepared, finest);
+  const Graph base = typed(prepared, finest);
   std::vector<Option> list = options_of(prepared, base, request.measured, options);
   const std::optional<Cost> before = list.empty() || !options.cost ? std::nullopt : options.cost(base);
   if (!before) return {};
   keep_affordable(list, base, *before, options.int16_budget);
   std::vector<Option> outputs = outputs_of(list, base);
+  TypeRequest wider = request;
   for (int tries = 0; tries < kTries && !list.empty(); ++tries) {
-    TypeRequest wider = request;
+    wider.raised = request.raised;
     for (const Option& option : list) wider.raised.insert(option.candidate.name);
-    TRY_ASSIGN(std::optional<SmallerWeights> smaller, confirm_weight_rate(prepared, samples, wider));
-    const std::optional<Cost> after = options.cost(with_types(prepared, wider));
+    TRY_ASSIGN(const Confirmed confirmed, confirm_weight_rate(prepared, samples, wider));
+    const std::optional<Cost> after = options.cost(confirmed.graph);
     if (!after) return {};
     if (keeps_budget(*before, *after, options.int16_budget)) {
       request.raised = std::move(wider.raised);
       request.weight_rate = wider.weight_rate;
-      report.smaller_weights = smaller;
+      report.smaller_weights = confirmed.smaller;
       report.cheap.cost_before = before->value;
       report.cheap.cost_after = after->value;
       for (Option& option : list) report.cheap.candidates.push_back(std::move(option.candidate));

@@ -85,6 +85,12 @@ void convert_outputs(Graph& graph, const std::vector<Type>& types) {
 
 }  // namespace
 
+Graph typed(const Graph& prepared, const TypeRequest& request) {
+  Graph graph = clone(prepared);
+  choose_types(graph, request);
+  return graph;
+}
+
 ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
   Borders borders =
       place_borders(graph, request.options, request.measured, !request.output_types.empty(), request.carried);
@@ -96,12 +102,6 @@ ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
   convert_outputs(graph, request.output_types);
   graph.erase_dead();
   return chosen;
-}
-
-Graph with_types(const Graph& prepared, const TypeRequest& request) {
-  Graph graph = clone(prepared);
-  choose_types(graph, request);
-  return graph;
 }
 
 Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const QuantizeOptions& options) {
@@ -131,8 +131,10 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   if (options.min_sqnr) {
     TRY_ASSIGN(request.raised, search_precision(prepared, request, samples, report));
   }
-  if (!request.weight_rate || options.min_sqnr) {  // types that were not confirmed with it
-    TRY_ASSIGN(report.smaller_weights, confirm_weight_rate(prepared, samples, request));
+  const bool types_changed = !request.weight_rate || options.min_sqnr;
+  if (options.weight_rate > 0 && types_changed) {
+    TRY_ASSIGN(const Confirmed confirmed, confirm_weight_rate(prepared, samples, request));
+    report.smaller_weights = confirmed.smaller;
   }
   ChosenTypes chosen = choose_types(graph, request);
   report.values = std::move(chosen.values);

@@ -31,7 +31,7 @@ class RoomJudge {
 
   // Of each float output, with the ranges of `measured`, in dB.
   Result<std::vector<double>> figures(const Fold& fold, const Measured& measured, double room) const {
-    const Graph graph = with_types(
+    const Graph graph = typed(
         prepared_,
         {.options = request_.options, .measured = measured, .raised = request_.raised, .room = room, .weight_rate = 0});
     TRY_ASSIGN(std::vector<Tensor> outputs, execute(graph, fold.sample, {request_.options.opaque}));

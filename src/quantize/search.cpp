@@ -26,7 +26,7 @@ class Search {
   Graph quantized(const std::set<std::string>& raised) const {
     TypeRequest wider = request_;
     wider.raised = raised;
-    return with_types(prepared_, wider);
+    return typed(prepared_, wider);
   }
 
   Result<Figures> figures(const Graph& graph, size_t samples = Trials::kSamples) const {
