@@ -218,24 +218,21 @@ WeightSteps coarser_steps(const Graph& graph, const TypeRequest& request) {
 
 Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request) {
   constexpr int kTrials = 4;
-  constexpr double kStart = 0.5;  // of what is allowed: half of the noise is a quarter of a bit
   const double allowed = request.options.weight_rate;
   const double hint = request.weight_rate.value_or(0);
-  const auto typed = [&](double rate) {
+  const auto typed_at = [&](double rate) {
     request.weight_rate = rate;
-    Graph graph = clone(prepared);
-    choose_types(graph, request);
-    return graph;
+    return typed(prepared, request);
   };
-  Graph finest = typed(0);
+  Graph finest = typed_at(0);
   const double bytes = allowed > 0 ? encoded_bytes(finest) : 0;
   if (bytes == 0) return Confirmed{std::move(finest), {}};
   OpaqueKernels* opaque = request.options.opaque;
   TRY_ASSIGN(const Trials trials, Trials::start(prepared, samples, opaque, samples_to_judge(prepared)));
   TRY_ASSIGN(const std::vector<Noise> before, trials.noise(finest));
-  double rate = hint > 0 ? hint : kStart * allowed;
+  double rate = hint > 0 ? hint : allowed;
   for (int trial = 0; trial < kTrials; ++trial) {
-    Graph coarser = typed(rate);
+    Graph coarser = typed_at(rate);
     const double fewer = encoded_bytes(coarser);
     if (fewer >= bytes) break;
     TRY_ASSIGN(const std::vector<Noise> after, trials.noise(coarser));
