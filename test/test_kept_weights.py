@@ -9,11 +9,23 @@ from formulas import Model, compiled, swoop  # noqa: E402
 nn = torch.nn
 torch.manual_seed(0)
 RECURRENT = Model(lambda s, x: s.head(s.lstm(x)[0][:, -1]), lstm=nn.LSTM(32, 96, batch_first=True), head=nn.Linear(96, 5))
+
+
+def stepped(self, x):
+    hidden = torch.zeros(1, 64)
+    for i in range(x.shape[1]):
+        forget, update, new, out = torch.sigmoid(self.gates(torch.cat([x[:, i], hidden], -1))).chunk(4, -1)
+        hidden = (forget * hidden + update * new) * out
+    return hidden
+
+
+STEPS = Model(stepped, gates=nn.Linear(128, 256))
 TWINS = Model(lambda s, x: s.layer(s.layer(x[:, 0])) - s.layer(s.layer(x[:, 1])), layer=nn.Conv2d(64, 64, 3, padding=1))
 PLAIN = Model(lambda s, x: s.b(torch.relu(s.a(x))), a=nn.Linear(64, 256), b=nn.Linear(256, 64))
 CASES = {  # model, shape of x, target, system configuration, memory mode
     "lstm": (RECURRENT, (1, 8, 32), "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram"),
     "two cores": (RECURRENT, (1, 8, 32), "ethos-u65-512", "Ethos_U65_Embedded", "Shared_Sram"),
+    "dedicated SRAM": (STEPS, (1, 16, 64), "ethos-u85-256", "Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB"),
     "four decoders": (RECURRENT, (1, 8, 32), "ethos-u85-1024", "Ethos_U85_SYS_Flash_Low", "Shared_Sram"),
     "twins": (TWINS, (1, 2, 64, 4, 4), "ethos-u55-256", "Ethos_U55_Deep_Embedded", "Shared_Sram"),
 }
