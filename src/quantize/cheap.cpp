@@ -157,8 +157,7 @@ Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, 
   const QuantizeOptions& options = request.options;
   TypeRequest finest = request;  // what waits for large weights has time for 16 bits
   finest.weight_rate = 0;
-  Graph base = clone(prepared);
-  choose_types(base, finest);
+  const Graph base = typed(prepared, finest);
   std::vector<Option> list = options_of(prepared, base, request.measured, options);
   const std::optional<Cost> before = list.empty() || !options.cost ? std::nullopt : options.cost(base);
   if (!before) return {};
@@ -168,8 +167,14 @@ Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, 
   for (int tries = 0; tries < kTries && !list.empty(); ++tries) {
     wider.raised = request.raised;
     for (const Option& option : list) wider.raised.insert(option.candidate.name);
-    TRY_ASSIGN(const Confirmed confirmed, confirm_weight_rate(prepared, samples, wider));
-    const std::optional<Cost> after = options.cost(confirmed.graph);
+    TRY_ASSIGN(Confirmed confirmed, confirm_weight_rate(prepared, samples, wider));
+    std::optional<Cost> after = options.cost(confirmed.graph);
+    if (after && confirmed.smaller && !keeps_budget(*before, *after, options.int16_budget)) {
+      // regor may schedule other weights in another way, which is no fault of the values.
+      wider.weight_rate = 0;
+      confirmed.smaller.reset();
+      after = options.cost(typed(prepared, wider));
+    }
     if (!after) return {};
     if (keeps_budget(*before, *after, options.int16_budget)) {
       request.raised = std::move(wider.raised);

@@ -85,6 +85,12 @@ void convert_outputs(Graph& graph, const std::vector<Type>& types) {
 
 }  // namespace
 
+Graph typed(const Graph& prepared, const TypeRequest& request) {
+  Graph graph = clone(prepared);
+  choose_types(graph, request);
+  return graph;
+}
+
 ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
   Borders borders =
       place_borders(graph, request.options, request.measured, !request.output_types.empty(), request.carried);
@@ -122,7 +128,10 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
     TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, request.raised, report));
   }
   if (others) {
-    TRY_ASSIGN(report.left_out, choose_room(prepared, samples, *others, request));
+    TypeRequest finest = request;  // which room is best is no matter of the weights
+    finest.weight_rate = 0;
+    TRY_ASSIGN(report.left_out, choose_room(prepared, samples, *others, finest));
+    request.room = finest.room;
   }
   const bool types_changed = !request.weight_rate || options.min_sqnr || request.room != 1;
   if (options.weight_rate > 0 && types_changed) {
