@@ -463,6 +463,7 @@ def indexing():
     rows = torch.tensor([2, 0, -1])
     return {
         "embedding": (nn.Embedding(7, 4), (integers(2, 3),)),
+        "embedding_parts": (lambda i, w: (F.embedding(i + torch.tensor([0, 3, 4]), w), w[torch.tensor([[0], [-7]]) + i]), (integers(2, 3, high=3), numbers(7, 4))),
         "index_select": (lambda x: x.index_select(1, torch.tensor([2, 0])), (X,)),
         "index_constant": (lambda x: x[:, rows], (X,)),
         "index_input": (lambda x, i: x[:, i], (X, torch.tensor([[0, 2], [-1, 1]]))),

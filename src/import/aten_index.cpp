@@ -1,5 +1,6 @@
 // Reading by indices.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "import/aten.h"
@@ -15,6 +16,32 @@ bool is_found(const Graph& graph, ValueId index) {
   auto keeps = [](Op op) { return op == Op::Cast || op == Op::Reshape || op == Op::Slice || op == Op::Expand; };
   while (node && keeps(node->op)) node = graph.producer(node->inputs[0]);
   return node && (node->op == Op::ArgMax || node->op == Op::ArgMin);
+}
+
+// An index in 32 bits. One that the model adds known numbers to, as to find the part of a table, is added in 32 bits
+// too: it is from low to high where it is used, which bounds what it was before.
+ValueId in_32_bits(Call& c, ValueId index, int64_t low, int64_t high) {
+  const Node* sum = c.graph.producer(index);
+  if (!sum || sum->op != Op::Add || c.dtype(index) != DType::I64) return as_32_bits(c, index);
+  const std::vector<ValueId> terms = sum->inputs;
+  const size_t known = c.graph.value(terms[0]).constant ? 0 : 1;
+  const Value& number = c.graph.value(terms[known]);
+  const int64_t count = number.constant && !number.type.quantized() ? element_count(number.type.shape) : 0;
+  if (count == 0 || c.dtype(terms[1 - known]) != DType::I64) return as_32_bits(c, index);
+  int64_t least = std::numeric_limits<int32_t>::max(), most = std::numeric_limits<int32_t>::min();
+  for (int64_t i = 0; i < count; ++i) {
+    const size_t at = static_cast<size_t>(i) * byte_size(number.type.dtype);
+    const auto one = static_cast<int64_t>(load_element(number.data.data() + at, number.type.dtype));
+    least = std::min(least, one);
+    most = std::max(most, one);
+  }
+  low -= most;
+  high -= least;
+  if (low < std::numeric_limits<int32_t>::min() || high > std::numeric_limits<int32_t>::max())
+    return as_32_bits(c, index);
+  ValueId before = in_32_bits(c, terms[1 - known], low, high);
+  before = c.clamp(before, static_cast<double>(low), static_cast<double>(high));
+  return c.add(before, c.cast(terms[known], DType::I32));
 }
 
 }  // namespace
@@ -36,7 +63,7 @@ ValueId from_start(Call& c, ValueId index, int64_t size) {
     if (!negative) return index;
     return c.filled(dtype, value.type.shape, [&](int64_t i) { return at(i) < 0 ? at(i) + size : at(i); });
   }
-  index = as_32_bits(c, index);
+  index = in_32_bits(c, index, -size, size - 1);
   if (is_found(c.graph, index)) return index;
   const auto count = static_cast<double>(size);
   ValueId given = c.clamp(index, -count, count - 1);  // no other exists, and sums with it have bounds
@@ -49,7 +76,12 @@ ValueId gather(Call& c, ValueId x, ValueId index, int64_t axis) {
   return c.make(Op::Gather, {x, index}, {{Key::Axis, axis}});
 }
 
-Results embedding(Call& c) { return gather(c, c.tensor(0), c.tensor(1), 0); }
+Results embedding(Call& c) {
+  ValueId table = c.tensor(0), index = c.tensor(1);
+  const Node* made_by = c.graph.producer(index);
+  if (made_by && made_by->op == Op::Add) index = in_32_bits(c, index, 0, c.dim(table, 0) - 1);
+  return gather(c, table, index, 0);
+}
 
 Results index_select(Call& c) {
   ValueId x = c.tensor(0);

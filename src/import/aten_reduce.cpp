@@ -62,9 +62,17 @@ Results aminmax(Call& c) {
   return std::vector<ValueId>{low, c.reduce(Op::ReduceMax, x, axes, c.flag(2))};
 }
 
+// A few factors, as the sides of a box, are multiplied one by one.
 Results prod_axis(Call& c) {
+  constexpr int64_t kFew = 8;
   ValueId x = c.cast(c.tensor(0), c.result().dtype);
-  return c.reduce(Op::Prod, x, c.rank(x) == 0 ? Ints{} : Ints{c.axis(1, c.rank(x))}, c.flag(2));
+  if (c.rank(x) == 0) return x;
+  int64_t axis = c.axis(1, c.rank(x)), count = c.dim(x, axis);
+  if (!is_float(c.dtype(x)) || c.type(x).quantized() || count < 1 || count > kFew)
+    return c.reduce(Op::Prod, x, {axis}, c.flag(2));
+  ValueId product = c.slice(x, axis, 0, 1);
+  for (int64_t i = 1; i < count; ++i) product = c.mul(product, c.slice(x, axis, i, i + 1));
+  return c.reshape(product, c.result().shape);
 }
 
 ValueId variance(Call& c, ValueId x, Ints axes, double correction, bool keepdim) {

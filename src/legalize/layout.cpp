@@ -179,18 +179,20 @@ bool fold_transpose_into_weights(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// conv of a batch of single pixels  ->  of one row of them, which is one operation instead of several. With a table
+// conv of a batch, pixel by pixel  ->  of one image, which is one operation instead of several. With a clamp or a table
 // after the batch, regor 5.1.0 computes other numbers (docs/regor-defects.md).
-bool pixels_to_row(Rewriter& rw, const Node& n) {
+bool pixels_to_image(Rewriter& rw, const Node& n) {
   if (!n.flag(Key::ChannelsLast) || !on_integers(rw.graph(), n)) return false;
   const Shape in = rw.type(n.inputs[0]).shape, kernel = rw.type(n.inputs[1]).shape;
   const Type out = rw.type(n.outputs[0]);
-  if (in.size() != 4 || in[0] == 1 || in[0] > facts_of(rw).max_axis || in[1] * in[2] != 1) return false;
-  if (kernel[1] * kernel[2] != 1 || out.shape[1] * out.shape[2] != 1) return false;
+  if (in.size() != 4 || in[0] == 1 || in[0] * in[1] > facts_of(rw).max_axis) return false;
+  if (kernel[1] * kernel[2] != 1 || out.shape[1] != in[1] || out.shape[2] != in[2]) return false;
+  Shape image = {1, in[0] * in[1], in[2], in[3]};
+  if (in[1] * in[2] == 1) std::swap(image[1], image[2]);  // single pixels are one row
   std::vector<ValueId> inputs = n.inputs;
-  inputs[0] = reshape(rw, inputs[0], {1, 1, in[0], in[3]});
-  ValueId row = rw.make(Op::Conv, inputs, n.attrs, with_shape(out, {1, 1, in[0], out.shape[3]}));
-  rw.replace(n, reshape(rw, row, out.shape));
+  inputs[0] = reshape(rw, inputs[0], image);
+  image[3] = out.shape[3];
+  rw.replace(n, reshape(rw, rw.make(Op::Conv, inputs, n.attrs, with_shape(out, image)), out.shape));
   return true;
 }
 
@@ -205,7 +207,7 @@ std::span<const Rule> layout_rules() {
       {"sink-reshape-past-elementwise", elementwise_ops(), sink_reshape_past_elementwise},
       {"slice-before-reshape", {Op::Slice}, slice_before_reshape},
       {"fold-transpose-into-weights", {Op::Conv}, fold_transpose_into_weights},
-      {"pixels-to-row", {Op::Conv}, pixels_to_row},
+      {"pixels-to-image", {Op::Conv}, pixels_to_image},
   };
   static const std::vector<Rule> kRules = [] {
     std::vector<Rule> all(sinking_rules().begin(), sinking_rules().end());

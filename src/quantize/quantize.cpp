@@ -123,17 +123,18 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   }
   const Graph prepared = clone(graph);
   TypeRequest request{options, measured};
-  if (options.int16_budget > 0) TRY(raise_what_is_cheap(prepared, samples, request, report));
-  if (options.min_sqnr) {
-    TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, request.raised, report));
-  }
   if (others) {
     TypeRequest finest = request;  // which room is best is no matter of the weights
     finest.weight_rate = 0;
     TRY_ASSIGN(report.left_out, choose_room(prepared, samples, *others, finest));
     request.room = finest.room;
   }
-  const bool types_changed = !request.weight_rate || options.min_sqnr || request.room != 1;
+  // With the ranges settled: what is compiled here to know its price is what ships, if it is affordable.
+  if (options.int16_budget > 0) TRY(raise_what_is_cheap(prepared, samples, request, report));
+  if (options.min_sqnr) {
+    TRY_ASSIGN(request.raised, search_precision(prepared, request, samples, report));
+  }
+  const bool types_changed = !request.weight_rate || options.min_sqnr;
   if (options.weight_rate > 0 && types_changed) {
     TRY_ASSIGN(const Confirmed confirmed, confirm_weight_rate(prepared, samples, request));
     report.smaller_weights = confirmed.smaller;
