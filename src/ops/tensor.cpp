@@ -116,7 +116,11 @@ Tensor to_tensor(const Value& constant) {
   if (type.quantized()) {
     float* to = tensor.as<float>().data();
     each_channel_run(type, count, [&](int64_t first, int64_t last, size_t channel) {
-      for (int64_t i = first; i < last; ++i) to[i] = dequantized(integer_at(type.dtype, data, i), *type.quant, channel);
+      if (type.dtype == DType::I8)  // weights: most of all constants
+        for (int64_t i = first; i < last; ++i) to[i] = dequantized(static_cast<int8_t>(data[i]), *type.quant, channel);
+      else
+        for (int64_t i = first; i < last; ++i)
+          to[i] = dequantized(integer_at(type.dtype, data, i), *type.quant, channel);
     });
   } else if (byte_size(type.dtype) == byte_size(tensor.dtype) && type.dtype != DType::U8 && type.dtype != DType::Bool) {
     std::memcpy(tensor.data.data(), data, constant.data.size());  // f32 and i64 are what they are

@@ -188,8 +188,14 @@ Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, 
   for (int tries = 0; tries < kTries && !list.empty(); ++tries) {
     wider.raised = request.raised;
     for (const Option& option : list) wider.raised.insert(option.candidate.name);
-    TRY_ASSIGN(const Confirmed confirmed, confirm_weight_rate(prepared, samples, wider));
-    const std::optional<Cost> after = options.cost(confirmed.graph);
+    TRY_ASSIGN(Confirmed confirmed, confirm_weight_rate(prepared, samples, wider));
+    std::optional<Cost> after = options.cost(confirmed.graph);
+    if (after && confirmed.smaller && !keeps_budget(*before, *after, options.int16_budget)) {
+      // regor may schedule other weights in another way, which is no fault of the values.
+      wider.weight_rate = 0;
+      confirmed.smaller.reset();
+      after = options.cost(typed(prepared, wider));
+    }
     if (!after) return {};
     if (keeps_budget(*before, *after, options.int16_budget)) {
       request.raised = std::move(wider.raised);

@@ -124,7 +124,10 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   const Graph prepared = clone(graph);
   TypeRequest request{options, measured};
   if (others) {
-    TRY_ASSIGN(report.left_out, choose_room(prepared, samples, *others, request));
+    TypeRequest finest = request;  // which room is best is no matter of the weights
+    finest.weight_rate = 0;
+    TRY_ASSIGN(report.left_out, choose_room(prepared, samples, *others, finest));
+    request.room = finest.room;
   }
   // With the ranges settled: what is compiled here to know its price is what ships, if it is affordable.
   if (options.int16_budget > 0) TRY(raise_what_is_cheap(prepared, samples, request, report));

@@ -78,7 +78,7 @@ struct Cheap {
 };
 
 constexpr double kNearlyFree = 0.01;
-constexpr double kHardlyHeard = 0.2;  // dB: what `swoop compile` gives for smaller weights
+constexpr double kHardlyHeard = 0.5;  // dB: what `swoop compile` gives for smaller weights
 
 struct QuantizeOptions {
   Precision precision = Precision::Int8;

@@ -218,6 +218,7 @@ WeightSteps coarser_steps(const Graph& graph, const TypeRequest& request) {
 
 Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request) {
   constexpr int kTrials = 4;
+  constexpr double kWorthwhile = 0.99;
   const double allowed = request.options.weight_rate;
   const double hint = request.weight_rate.value_or(0);
   const auto typed_at = [&](double rate) {
@@ -234,11 +235,13 @@ Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samp
   for (int trial = 0; trial < kTrials; ++trial) {
     Graph coarser = typed_at(rate);
     const double fewer = encoded_bytes(coarser);
-    if (fewer >= bytes) break;
+    if (fewer > kWorthwhile * bytes) break;
     TRY_ASSIGN(const std::vector<Noise> after, trials.noise(coarser));
     const double lost = most_lost(trials, before, after);
     if (lost <= allowed) return Confirmed{std::move(coarser), SmallerWeights{bytes, fewer, lost}};
-    rate *= std::clamp(noise_for(allowed) / noise_for(lost), 0.3, 0.7);
+    // The noise that is added is about proportional to the rate: what this trial expects must hold too, or the last of
+    // several would be taken because it is lucky on these samples.
+    rate *= std::min(0.7, noise_for(allowed) / noise_for(lost));
   }
   request.weight_rate = 0;
   return Confirmed{std::move(finest), {}};
