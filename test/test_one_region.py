@@ -36,6 +36,7 @@ CASES = {
     "parts_of_a_table": (lambda i: functional.embedding(i + torch.tensor([0, 4, 12]), TABLE).sum(1), (torch.tensor([[3, 7, 0]]),)),
     "sides": (lambda x: torch.tanh(x).prod(1), (X[:, :2],)),
     "batch_of_pixels": (lambda x: torch.relu(functional.conv2d(x, KERNEL[:, :, :1, :1])), (numbers(3, 4, 6, 5),), ["--precision", "int16"]),
+    "class_as_mask": (lambda x: torch.where((x + x).argmax(1, keepdim=True) == 2, x, -x), (X,)),
     "sorted": (lambda x: torch.sort(x)[0], (X[0, :1],)),
     "argmax_of_many": (lambda x: (x + x).argmax(1), (MANY,)),
     "argmin_of_16_bits": (lambda x: (x + x, (x + x).argmin(1), (x + x).argmax(2)), (MANY,), ["--precision", "int16"]),
