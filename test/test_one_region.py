@@ -57,6 +57,7 @@ CASES = {
     "bits_of_32": (lambda a, b: (a | b) & ~a, (WHOLE.to(torch.int32) * 12345678, WHOLE.flip(0).to(torch.int32) * 7654321)),
     "clamped_integers": (lambda a: a.clamp(-5, 9), (WHOLE.to(torch.int32),)),
     "rows_by_index": (lambda x, i: x[:, i], (X, PLACES)),
+    "row_by_one_index": (lambda x, i: functional.embedding(i, x + x), (X[0], torch.tensor(3))),
     "columns_by_index": (lambda x, i: torch.index_select(x, 2, i), (X, PLACES.abs())),
     "elements_by_index": (lambda x, i: torch.gather(x[0], 1, i), (X, ROW)),
     "embedding_of_16_bits": (lambda i: functional.embedding(i, TABLE), (PLACES.abs(),), ["--precision", "int16"]),
