@@ -8,23 +8,22 @@ from formulas import Model, compiled, swoop  # noqa: E402
 
 nn = torch.nn
 torch.manual_seed(0)
-RECURRENT = Model(lambda s, x: s.head(s.lstm(x)[0][:, -1]), lstm=nn.LSTM(24, 48, batch_first=True), head=nn.Linear(48, 5))
+RECURRENT = Model(lambda s, x: s.head(s.lstm(x)[0][:, -1]), lstm=nn.LSTM(32, 96, batch_first=True), head=nn.Linear(96, 5))
 TWINS = Model(lambda s, x: s.layer(s.layer(x[:, 0])) - s.layer(s.layer(x[:, 1])), layer=nn.Conv2d(64, 64, 3, padding=1))
 PLAIN = Model(lambda s, x: s.b(torch.relu(s.a(x))), a=nn.Linear(64, 256), b=nn.Linear(256, 64))
-CASES = {  # model, shape of x, target, memory mode
-    "lstm": (RECURRENT, (1, 8, 24), "ethos-u55-128", "Shared_Sram"),
-    "lstm, two cores": (RECURRENT, (1, 8, 24), "ethos-u65-512", "Shared_Sram"),
-    "lstm, dedicated SRAM": (RECURRENT, (1, 8, 24), "ethos-u65-256", "Dedicated_Sram_384KB"),
-    "twins": (TWINS, (1, 2, 64, 4, 4), "ethos-u55-256", "Shared_Sram"),
-    "twins, four decoders": (TWINS, (1, 2, 64, 4, 4), "ethos-u85-1024", "Shared_Sram"),
+CASES = {  # model, shape of x, target, system configuration, memory mode
+    "lstm": (RECURRENT, (1, 8, 32), "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram"),
+    "two cores": (RECURRENT, (1, 8, 32), "ethos-u65-512", "Ethos_U65_Embedded", "Shared_Sram"),
+    "four decoders": (RECURRENT, (1, 8, 32), "ethos-u85-1024", "Ethos_U85_SYS_Flash_Low", "Shared_Sram"),
+    "twins": (TWINS, (1, 2, 64, 4, 4), "ethos-u55-256", "Ethos_U55_Deep_Embedded", "Shared_Sram"),
 }
 
 
 def built(case, folder, *flags):
-    model, shape, target, mode = case
+    model, shape, target, system, mode = case
     folder.mkdir(exist_ok=True)
     x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(1))
-    return compiled(model, x, target, folder, "--memory-mode", mode, "--precision", "int8", *flags)
+    return compiled(model, x, target, folder, "--system-config", system, "--memory-mode", mode, "--precision", "int8", *flags)
 
 
 def output(folder):
@@ -37,7 +36,7 @@ def test_shared_weights_are_fetched_once(name, tmp_path):
     kept = built(CASES[name], tmp_path / "kept")
     fetched = built(CASES[name], tmp_path / "fetched", "--optimise", "Size")
     figures = kept["regions"][0]["kept_weights"]
-    assert figures["bytes"] > 1000 and figures["operations"] >= 4
+    assert figures["bytes"] > 1000 and figures["operations"] > 1
     assert kept["totals"]["total_cycles"] < 0.98 * figures["cycles_before"]
     assert kept["totals"]["sram_bytes"] - fetched["totals"]["sram_bytes"] >= figures["bytes"]
     assert kept["accuracy"]["bit_exact"] is True and kept["warnings"] == fetched["warnings"]
@@ -53,4 +52,4 @@ def test_limits_of_sram_are_kept(tmp_path):
 
 
 def test_weights_with_one_reader_stay_where_they_are(tmp_path):
-    assert built((PLAIN, (1, 64), "ethos-u55-128", "Shared_Sram"), tmp_path)["regions"][0]["kept_weights"] is None
+    assert built((PLAIN, (1, 64), *CASES["lstm"][2:]), tmp_path)["regions"][0]["kept_weights"] is None

@@ -279,7 +279,9 @@ class Compile {
   // does not help, it goes to the host. False: it is there already.
   Result<bool> rescue(const std::vector<RegionFault>& faults) {
     progress_.stage("finding another form for what regor gets wrong");
-    if (std::ranges::any_of(regions_, has_kept_weights)) {
+    if (std::exchange(wrong_with_kept_, std::nullopt)) {
+      tried_without_kept_ = true;  // it is wrong without them as well
+    } else if (!tried_without_kept_ && std::ranges::any_of(regions_, has_kept_weights)) {
       wrong_with_kept_ = faults.front().what;
       for (CompiledRegion& region : regions_)
         if (has_kept_weights(region)) region.blob.clear();
@@ -491,8 +493,9 @@ class Compile {
   Progress progress_{kStages, options_.says_progress};
   std::vector<CompiledRegion> regions_;
   Buffer pte_;
-  ProgramInfo info_;                            // of pte_
-  std::string fault_;                           // the last that regor showed
+  ProgramInfo info_;   // of pte_
+  std::string fault_;  // the last that regor showed
+  bool tried_without_kept_ = false;
   std::optional<std::string> wrong_with_kept_;  // what was wrong with shared weights in SRAM; then they are not
   int tries_ = 0;                               // to meet --min-sqnr
   std::optional<double> best_db_;               // of the tries that did not

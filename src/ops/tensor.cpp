@@ -181,14 +181,24 @@ Range range_of(const Type& type) {
           static_cast<double>(type.quant->qmax - type.zero_point()) * type.scale()};
 }
 
-int64_t quantize_value(float x, double scale, int64_t zero_point, int64_t qmin, int64_t qmax) {
-  float scaled = std::nearbyint(x * static_cast<float>(1.0 / scale));
+namespace {
+
+float inverse_of(double scale) { return static_cast<float>(1.0 / scale); }
+
+int64_t quantize_by(float x, float inverse, int64_t zero_point, int64_t qmin, int64_t qmax) {
+  float scaled = std::nearbyint(x * inverse);
   if (std::isnan(scaled)) return std::clamp<int64_t>(0, qmin, qmax);
   if (std::fabs(scaled) > 9.0e18f) return scaled < 0 ? qmin : qmax;
   auto q = static_cast<int64_t>(scaled);
   int64_t shifted = 0;
   if (__builtin_add_overflow(q, zero_point, &shifted)) return q < 0 ? qmin : qmax;
   return std::clamp(shifted, qmin, qmax);
+}
+
+}  // namespace
+
+int64_t quantize_value(float x, double scale, int64_t zero_point, int64_t qmin, int64_t qmax) {
+  return quantize_by(x, inverse_of(scale), zero_point, qmin, qmax);
 }
 
 void fake_quantize(Tensor& tensor, const Type& type) {
@@ -224,8 +234,9 @@ Result<Buffer> quantize(const Tensor& tensor, const Type& type) {
   size_t width = byte_size(type.dtype);
   Buffer bytes(static_cast<size_t>(count) * width);
   each_channel_run(type, count, [&](int64_t first, int64_t last, size_t channel) {
+    const float inverse = inverse_of(quant.scale[channel]);
     for (int64_t i = first; i < last; ++i) {
-      int64_t q = quantize_value(from[i], quant.scale[channel], quant.zero_point[channel], quant.qmin, quant.qmax);
+      int64_t q = quantize_by(from[i], inverse, quant.zero_point[channel], quant.qmin, quant.qmax);
       std::memcpy(bytes.data() + static_cast<size_t>(i) * width, &q, width);  // little endian: the low bytes come first
     }
   });

@@ -1,6 +1,7 @@
 #include "quantize/cheap.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "quantize/candidates.h"
 #include "quantize/choices.h"
@@ -63,6 +64,24 @@ double allowed_bytes(std::string_view memory, double bytes, double budget) {
   return std::max(budget * bytes, memory == kSram || bytes == 0 ? 0 : kTable + 256);
 }
 
+// At 16 bits, with what it is computed from or one thing that is computed from it, it is larger than all that is in the
+// SRAM at any time; and that may not grow by so much.
+bool outgrows_sram(const Graph& typed, const Option& option, const Cost& price, double budget) {
+  const auto sram = price.bytes.find(std::string(kSram));
+  if (sram == price.bytes.end() || sram->second == 0) return false;
+  const auto bytes = [&](ValueId id) {
+    const Type& type = typed.type(id);
+    return static_cast<double>(element_count(type.shape)) * (type.dtype == DType::I16 ? 2 : 1);
+  };
+  double beside = 0;
+  for (ValueId input : typed.producer(option.members[0])->inputs)
+    if (input != kNone && typed.type(input).quantized() && !typed.value(input).constant)
+      beside = std::max(beside, bytes(input));
+  for (ValueId reader : readers_of(typed, option.members))
+    if (reader != option.members[0] && typed.type(reader).quantized()) beside = std::max(beside, bytes(reader));
+  return 2 * bytes(option.members[0]) + beside > sram->second + allowed_bytes(kSram, sram->second, budget);
+}
+
 // What the tables of functions that read or give it take more at 16 bits.
 double table_bytes(const Graph& typed, const Option& option) {
   constexpr double kMore = kTable - 256;
@@ -76,6 +95,7 @@ double table_bytes(const Graph& typed, const Option& option) {
 // As many as the budget holds, the most noise per cost first.
 void keep_affordable(std::vector<Option>& list, const Graph& typed, const Cost& price, double budget) {
   const double unit = 1e-4 * price.value;
+  std::erase_if(list, [&](const Option& option) { return outgrows_sram(typed, option, price, budget); });
   for (Option& option : list) option.candidate.cost = cost_of_width(typed, option.members, price);
   std::stable_sort(list.begin(), list.end(), [&](const Option& a, const Option& b) {
     return a.noise * (b.candidate.cost + unit) > b.noise * (a.candidate.cost + unit);
@@ -110,8 +130,8 @@ bool keeps_budget(const Cost& before, const Cost& after, double budget) {
 }
 
 // Leaves out what is large enough to be the reason that a memory grew, and what turned out to cost most, until the
-// rest should fit; at least one.
-void leave_out(std::vector<Option>& list, const Graph& typed, const Cost& before, const Cost& after, double budget) {
+// rest should fit. False: the reason is another one.
+bool leave_out(std::vector<Option>& list, const Graph& typed, const Cost& before, const Cost& after, double budget) {
   const auto added = [&](ValueId id) {
     const auto of = [&](const Cost& price) {
       auto found = price.each.find(name_in_model(typed.value(id)));
@@ -135,10 +155,11 @@ void leave_out(std::vector<Option>& list, const Graph& typed, const Cost& before
   });
   std::stable_sort(list.begin(), list.end(),
                    [&](const Option& a, const Option& b) { return a.candidate.cost < b.candidate.cost; });
-  while (!list.empty() && (over > 0 || list.size() == count)) {
+  while (!list.empty() && over > 0) {
     drop(list.back());
     list.pop_back();
   }
+  return list.size() < count;
 }
 
 // What only the caller reads: an accumulator gives 16 bits as fast as 8.
@@ -155,36 +176,32 @@ std::vector<Option> outputs_of(std::vector<Option> list, const Graph& typed) {
 Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, TypeRequest& request,
                                  QuantizeReport& report) {
   const QuantizeOptions& options = request.options;
-  const auto typed = [&](const TypeRequest& own) {
-    Graph graph = clone(prepared);
-    choose_types(graph, own);
-    return graph;
-  };
   TypeRequest finest = request;  // what waits for large weights has time for 16 bits
   finest.weight_rate = 0;
-  const Graph base = typed(finest);
+  const Graph base = typed(prepared, finest);
   std::vector<Option> list = options_of(prepared, base, request.measured, options);
   const std::optional<Cost> before = list.empty() || !options.cost ? std::nullopt : options.cost(base);
   if (!before) return {};
   keep_affordable(list, base, *before, options.int16_budget);
-  const std::vector<Option> outputs = outputs_of(list, base);
+  std::vector<Option> outputs = outputs_of(list, base);
+  TypeRequest wider = request;
   for (int tries = 0; tries < kTries && !list.empty(); ++tries) {
-    TypeRequest wider = request;
+    wider.raised = request.raised;
     for (const Option& option : list) wider.raised.insert(option.candidate.name);
-    TRY_ASSIGN(std::optional<SmallerWeights> smaller, confirm_weight_rate(prepared, samples, wider));
-    const std::optional<Cost> after = options.cost(typed(wider));
+    TRY_ASSIGN(const Confirmed confirmed, confirm_weight_rate(prepared, samples, wider));
+    const std::optional<Cost> after = options.cost(confirmed.graph);
     if (!after) return {};
     if (keeps_budget(*before, *after, options.int16_budget)) {
       request.raised = std::move(wider.raised);
       request.weight_rate = wider.weight_rate;
-      report.smaller_weights = smaller;
+      report.smaller_weights = confirmed.smaller;
       report.cheap.cost_before = before->value;
       report.cheap.cost_after = after->value;
       for (Option& option : list) report.cheap.candidates.push_back(std::move(option.candidate));
       return {};
     }
-    leave_out(list, base, *before, *after, options.int16_budget);
-    if (tries + 2 == kTries) list = outputs;
+    const bool explained = leave_out(list, base, *before, *after, options.int16_budget);
+    if (!explained || list.empty() || tries + 2 == kTries) list = std::exchange(outputs, {});
   }
   return {};
 }

@@ -119,6 +119,29 @@ TEST(Cheap, raises_nothing_that_takes_memory_or_another_piece) {
             Names{});
 }
 
+// Every trial is a run of regor.
+TEST(Cheap, compiles_nothing_that_is_too_large_and_tries_outputs_where_it_sees_no_reason) {
+  int runs = 0;
+  auto small = [&](const Graph& graph) {
+    ++runs;
+    Cost cost = cost_of(graph);
+    cost.bytes["SRAM"] = 128;  // two values of 64 bytes
+    return cost;
+  };
+  EXPECT_EQ(raised(within(0.01, small)), Names{});
+  EXPECT_EQ(runs, 1);
+  runs = 0;
+  auto shared = [&](const Graph& graph) {  // 16 bits at `a` have a price in flash that no value tells
+    ++runs;
+    Cost cost = cost_of(graph);
+    for (ValueId id = 0; id < graph.value_slots(); ++id)
+      if (graph.value(id).name == "a" && graph.type(id).dtype == DType::I16) cost.bytes["flash"] += 1e5;
+    return cost;
+  };
+  EXPECT_EQ(raised(within(0.01, shared)), Names{"c"});
+  EXPECT_EQ(runs, 3);
+}
+
 TEST(Cheap, min_sqnr_goes_on_from_there) {
   QuantizeOptions options = within(0.01);
   options.min_sqnr = 200;

@@ -110,17 +110,30 @@ void quantize_parameters(Work& work, Node& node) {
       replace_constant(work, node, i, parameter_type(work, node, i));
 }
 
-void quantize_layer(Work& work, Node& node) {
-  Graph& graph = work.graph;
+// The mean error of rounded weights is taken off the bias.
+void correct_bias(Work& work, const Node& node, ValueId weights, std::vector<double>& bias) {
   const auto& channels = work.request.measured.channels;
+  const Graph& graph = work.graph;
   auto means =
       channels.find({work.borders.measured_id(node.inputs[0]), channels_at(node, graph.type(node.inputs[0]).rank())});
-  const auto step = work.weight_steps.find(node.inputs[1]);
+  if (!work.request.options.correct_bias || means == channels.end() || node.inputs.size() < 3) return;
+  const std::vector<double> errors =
+      mean_errors(node, graph.value(weights), graph.value(node.inputs[1]), means->second);
+  bias.resize(errors.size());
+  for (size_t c = 0; c < bias.size(); ++c) bias[c] += errors[c];
+  ++work.bias_corrected;
+}
+
+void quantize_layer(Work& work, Node& node) {
+  Graph& graph = work.graph;
+  const ValueId weights = node.inputs[1];
+  const auto step = work.weight_steps.find(weights);
   LayerConstants chosen =
-      choose_layer_constants(graph, node, work.request.options, step == work.weight_steps.end() ? 0 : step->second,
-                             means == channels.end() ? nullptr : &means->second);
-  work.bias_corrected += chosen.corrected;
-  if (chosen.weight != graph.type(node.inputs[1])) replace_constant(work, node, 1, chosen.weight);
+      choose_layer_constants(graph, node, work.request.options, step == work.weight_steps.end() ? 0 : step->second);
+  if (chosen.weight != graph.type(weights)) {
+    replace_constant(work, node, 1, chosen.weight);
+    correct_bias(work, node, weights, chosen.bias);
+  }
   if (chosen.bias.empty() || !chosen.weight.quantized()) return;
   Type type = bias_type(graph.type(node.inputs[0]), chosen.weight, chosen.bias.size());
   std::string name = node.inputs[2] != kNone ? graph.value(node.inputs[2]).name : fmt::format("{}_bias", node.name);

@@ -28,6 +28,17 @@ struct WeightIndex {
     if (transposed) return row;
     return row / (rows / groups) * columns + i / kernel % columns;
   }
+  // visit(i, output, input) for each element, in order and without a division per element.
+  template <typename Visit>
+  void each(Visit visit) const {
+    for (int64_t row = 0, i = 0; row < rows; ++row) {
+      const int64_t first = row / (rows / groups) * columns;
+      for (int64_t column = 0; column < columns; ++column)
+        for (int64_t k = 0; k < kernel; ++k, ++i)
+          visit(static_cast<size_t>(i), static_cast<size_t>(transposed ? first + column : row),
+                static_cast<size_t>(transposed ? row : first + column));
+    }
+  }
   int64_t inputs() const { return transposed ? rows : columns * groups; }
   bool transposed;
   int64_t groups, kernel, rows, columns, outputs;

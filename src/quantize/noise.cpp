@@ -143,8 +143,10 @@ class NoiseFlow {
   double elements(ValueId id) const { return static_cast<double>(element_count(typed_.type(id).shape)); }
 
   double power_of(ValueId id) const {
-    if (id < prepared_.value_slots() && prepared_.value(id).constant) return mean_square(prepared_.value(id));
-    return power_[id];
+    if (id >= prepared_.value_slots() || !prepared_.value(id).constant) return power_[id];
+    auto [known, fresh] = constants_.try_emplace(id);
+    if (fresh) known->second = mean_square(prepared_.value(id));
+    return known->second;
   }
 
   // The power of noise in `output` over that in operand `i`.
@@ -153,8 +155,7 @@ class NoiseFlow {
     const ValueId other = node.inputs.size() == 2 ? node.inputs[1 - i] : kNone;
     const double shrinks = elements(input) / elements(output);
     if (is_layer(node.op) && i == 0 && prepared_.value(prepared_.node(node.id).inputs[1]).constant) {
-      const Value& weights = prepared_.value(prepared_.node(node.id).inputs[1]);
-      const double each = mean_square(weights) * weights_per_output(node);
+      const double each = power_of(prepared_.node(node.id).inputs[1]) * weights_per_output(node);
       return node.op == Op::ConvTranspose ? each * std::min(1.0, shrinks) : each;
     }
     const auto is = [&](std::initializer_list<Op> ops) { return std::ranges::find(ops, node.op) != ops.end(); };
@@ -174,8 +175,9 @@ class NoiseFlow {
 
   const Graph& prepared_;
   const Graph& typed_;
-  std::vector<double> power_;   // by value id: mean square of the float values
-  std::vector<double> inside_;  // by value id: share of elements that no clamp cut
+  mutable std::map<ValueId, double> constants_;  // their mean squares, of those that were asked for
+  std::vector<double> power_;                    // by value id: mean square of the float values
+  std::vector<double> inside_;                   // by value id: share of elements that no clamp cut
   std::vector<double> passed_;  // by value id: noise over signal of the outputs, per power of noise here
 };
 

@@ -85,6 +85,12 @@ void convert_outputs(Graph& graph, const std::vector<Type>& types) {
 
 }  // namespace
 
+Graph typed(const Graph& prepared, const TypeRequest& request) {
+  Graph graph = clone(prepared);
+  choose_types(graph, request);
+  return graph;
+}
+
 ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
   Borders borders =
       place_borders(graph, request.options, request.measured, !request.output_types.empty(), request.carried);
@@ -117,15 +123,18 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   }
   const Graph prepared = clone(graph);
   TypeRequest request{options, measured};
-  if (options.int16_budget > 0) TRY(raise_what_is_cheap(prepared, samples, request, report));
-  if (options.min_sqnr) {
-    TRY_ASSIGN(request.raised, search_precision(graph, measured, samples, options, request.raised, report));
-  }
   if (others) {
     TRY_ASSIGN(report.left_out, choose_room(prepared, samples, *others, request));
   }
-  if (!request.weight_rate || options.min_sqnr || request.room != 1) {  // types that were not confirmed with it
-    TRY_ASSIGN(report.smaller_weights, confirm_weight_rate(prepared, samples, request));
+  // With the ranges settled: what is compiled here to know its price is what ships, if it is affordable.
+  if (options.int16_budget > 0) TRY(raise_what_is_cheap(prepared, samples, request, report));
+  if (options.min_sqnr) {
+    TRY_ASSIGN(request.raised, search_precision(prepared, request, samples, report));
+  }
+  const bool types_changed = !request.weight_rate || options.min_sqnr;
+  if (options.weight_rate > 0 && types_changed) {
+    TRY_ASSIGN(const Confirmed confirmed, confirm_weight_rate(prepared, samples, request));
+    report.smaller_weights = confirmed.smaller;
   }
   ChosenTypes chosen = choose_types(graph, request);
   report.values = std::move(chosen.values);

@@ -31,12 +31,9 @@ class RoomJudge {
 
   // Of each float output, with the ranges of `measured`, in dB.
   Result<std::vector<double>> figures(const Fold& fold, const Measured& measured, double room) const {
-    Graph graph = clone(prepared_);
-    choose_types(graph, {.options = request_.options,
-                         .measured = measured,
-                         .raised = request_.raised,
-                         .room = room,
-                         .weight_rate = request_.weight_rate});
+    const Graph graph = typed(
+        prepared_,
+        {.options = request_.options, .measured = measured, .raised = request_.raised, .room = room, .weight_rate = 0});
     TRY_ASSIGN(std::vector<Tensor> outputs, execute(graph, fold.sample, {request_.options.opaque}));
     std::vector<double> db;
     for (size_t i = 0; i < outputs.size(); ++i)

@@ -20,13 +20,13 @@ struct Figures {
 
 class Search {
  public:
-  Search(const Graph& prepared, const Measured& measured, const Trials& trials, const QuantizeOptions& options)
-      : prepared_(prepared), measured_(measured), trials_(trials), options_(options) {}
+  Search(const Graph& prepared, const TypeRequest& request, const Trials& trials)
+      : prepared_(prepared), request_(request), trials_(trials), options_(request.options) {}
 
   Graph quantized(const std::set<std::string>& raised) const {
-    Graph graph = clone(prepared_);
-    choose_types(graph, {options_, measured_, raised});
-    return graph;
+    TypeRequest wider = request_;
+    wider.raised = raised;
+    return typed(prepared_, wider);
   }
 
   Result<Figures> figures(const Graph& graph, size_t samples = Trials::kSamples) const {
@@ -97,7 +97,7 @@ class Search {
   }
 
   const Graph& prepared_;
-  const Measured& measured_;
+  const TypeRequest& request_;
   const Trials& trials_;
   const QuantizeOptions& options_;
 };
@@ -138,11 +138,12 @@ Cost estimate_cost(const Graph& graph) {
   return cost;
 }
 
-Result<std::set<std::string>> search_precision(const Graph& prepared, const Measured& measured, const Samples& samples,
-                                               const QuantizeOptions& options, const std::set<std::string>& raised,
-                                               QuantizeReport& report) {
+Result<std::set<std::string>> search_precision(const Graph& prepared, const TypeRequest& request,
+                                               const Samples& samples, QuantizeReport& report) {
+  const QuantizeOptions& options = request.options;
+  const std::set<std::string>& raised = request.raised;
   TRY_ASSIGN(const Trials trials, Trials::start(prepared, samples, options.opaque));
-  const Search search(prepared, measured, trials, options);
+  const Search search(prepared, request, trials);
   const double wanted = *options.min_sqnr;
   report.wanted_sqnr = wanted;
   if (options.ranking) {

@@ -6,11 +6,10 @@
 
 namespace swoop {
 
-// `prepared` is the float graph that was measured, `raised` what has int16 in any case. Fills what the report says of
-// --min-sqnr; gives the names to raise, with `raised`.
-Result<std::set<std::string>> search_precision(const Graph& prepared, const Measured& measured, const Samples& samples,
-                                               const QuantizeOptions& options, const std::set<std::string>& raised,
-                                               QuantizeReport& report);
+// `prepared` is the float graph that was measured; what the request raises has int16 in any case. Fills what the report
+// says of --min-sqnr; gives the names to raise, with those.
+Result<std::set<std::string>> search_precision(const Graph& prepared, const TypeRequest& request,
+                                               const Samples& samples, QuantizeReport& report);
 
 // Multiply-accumulates and elements moved; twice as many where 16 bits are read.
 Cost estimate_cost(const Graph& graph);

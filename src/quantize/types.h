@@ -37,4 +37,7 @@ using WeightSteps = std::map<ValueId, double>;  // by weights: their steps are n
 
 ChosenTypes choose_types(Graph& graph, const TypeRequest& request);
 
+// A copy of the float graph with types; it reads constants where the original does.
+Graph typed(const Graph& prepared, const TypeRequest& request);
+
 }  // namespace swoop

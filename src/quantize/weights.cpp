@@ -32,36 +32,20 @@ Type weight_type(const Node& layer, const Tensor& weights, const WeightIndex& in
                  std::span<const double> bias, bool per_channel, int bits, double least_step) {
   int axis = per_channel ? channel_axis(layer, weights.shape) : -1;
   int64_t limit = bits == 4 ? 7 : 127;
-  std::vector<double> scales(axis < 0 ? 1 : bias.size());
+  std::vector<float> largest(axis < 0 ? 1 : bias.size());
   std::span<const float> w = weights.as<float>();
-  for (size_t i = 0; i < w.size(); ++i) {
-    double& scale = scales[axis < 0 ? 0 : static_cast<size_t>(index.output(static_cast<int64_t>(i)))];
-    scale = std::max(scale, std::fabs(static_cast<double>(w[i])) / static_cast<double>(limit));
-  }
+  index.each([&](size_t i, size_t output, size_t) {
+    float& most = largest[axis < 0 ? 0 : output];
+    most = std::max(most, std::fabs(w[i]));
+  });
+  std::vector<double> scales;
+  for (float most : largest) scales.push_back(static_cast<double>(most) / static_cast<double>(limit));
   for (size_t c = 0; c < bias.size(); ++c) {  // a bias must fit 31 bits in steps of s_x * s_w
     double& scale = scales[axis < 0 ? 0 : c];
     scale = std::max({scale, y.scale() / x.scale() * kFinestStep, std::fabs(bias[c]) / (x.scale() * (1 << 30)), 1e-20});
   }
   for (double& scale : scales) scale = as_float(bits == 4 ? scale : coarser_step(scale, least_step));
   return {DType::I8, weights.shape, Quant{scales, std::vector<int64_t>(scales.size(), 0), axis, -limit, limit}};
-}
-
-// What the results of each output channel lose on average when the weights are rounded.
-std::vector<double> mean_errors(const Tensor& weights, const WeightIndex& index, const Quant& quant,
-                                const ChannelStatistics& means) {
-  CHECK(means.sum.size() == static_cast<size_t>(index.inputs()), "{} means for {} channels", means.sum.size(),
-        index.inputs());
-  std::vector<double> errors(static_cast<size_t>(index.outputs));
-  std::span<const float> w = weights.as<float>();
-  for (size_t i = 0; i < w.size(); ++i) {
-    auto at = static_cast<int64_t>(i);
-    auto channel = static_cast<size_t>(index.output(at));
-    double scale = quant.scale[quant.per_channel() ? channel : 0];
-    int64_t code = quantize_value(w[i], scale, 0, quant.qmin, quant.qmax);
-    double mean = means.sum[static_cast<size_t>(index.input(at))] / static_cast<double>(means.count);
-    errors[channel] += (static_cast<double>(w[i]) - static_cast<double>(code) * scale) * mean;
-  }
-  return errors;
 }
 
 }  // namespace
@@ -72,7 +56,7 @@ double coarser_step(double step, double least) {
 }
 
 LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, const QuantizeOptions& options,
-                                      double least_step, const ChannelStatistics* means) {
+                                      double least_step) {
   const Value& weights = graph.value(layer.inputs[1]);
   WeightIndex index(layer, weights.type.shape);
   bool has_bias = layer.inputs.size() > 2 && layer.inputs[2] != kNone;
@@ -80,19 +64,31 @@ LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, con
   for (size_t c = 0; has_bias && c < bias.size(); ++c)
     bias[c] = real_at(graph.value(layer.inputs[2]), static_cast<int64_t>(c));
 
-  LayerConstants chosen{weights.type, {}, false};
-  if (weights.constant && is_plain_float(graph, layer.inputs[1])) {
-    Tensor values = to_tensor(weights);
-    chosen.weight = weight_type(layer, values, index, graph.type(layer.inputs[0]), graph.type(layer.outputs[0]), bias,
-                                options.per_channel, choose(graph, layer, options).weight_bits, least_step);
-    if (options.correct_bias && means && layer.inputs.size() > 2) {
-      std::vector<double> errors = mean_errors(values, index, *chosen.weight.quant, *means);
-      for (size_t c = 0; c < bias.size(); ++c) bias[c] += errors[c];
-      chosen.corrected = true;
-    }
-  }
-  if (has_bias || chosen.corrected) chosen.bias = std::move(bias);
+  LayerConstants chosen{weights.type, {}};
+  if (weights.constant && is_plain_float(graph, layer.inputs[1]))
+    chosen.weight =
+        weight_type(layer, to_tensor(weights), index, graph.type(layer.inputs[0]), graph.type(layer.outputs[0]), bias,
+                    options.per_channel, choose(graph, layer, options).weight_bits, least_step);
+  if (has_bias) chosen.bias = std::move(bias);
   return chosen;
+}
+
+std::vector<double> mean_errors(const Node& layer, const Value& weights, const Value& codes,
+                                const ChannelStatistics& means) {
+  const WeightIndex index(layer, weights.type.shape);
+  CHECK(means.sum.size() == static_cast<size_t>(index.inputs()), "{} means for {} channels", means.sum.size(),
+        index.inputs());
+  std::vector<double> mean;
+  for (double sum : means.sum) mean.push_back(sum / static_cast<double>(means.count));
+  const Tensor exact = to_tensor(weights);
+  std::span<const float> w = exact.as<float>();
+  const Quant& quant = *codes.type.quant;
+  std::vector<double> errors(static_cast<size_t>(index.outputs));
+  index.each([&](size_t i, size_t output, size_t input) {
+    const double rounded = static_cast<int8_t>(codes.data[i]) * quant.scale[quant.per_channel() ? output : 0];
+    errors[output] += (static_cast<double>(w[i]) - rounded) * mean[input];
+  });
+  return errors;
 }
 
 Type bias_type(const Type& input, const Type& weight, size_t channels) {

@@ -11,16 +11,19 @@ namespace swoop {
 struct LayerConstants {
   Type weight;               // chosen; or theirs, where the weights are no float constant
   std::vector<double> bias;  // reals, one per output channel; empty: there is none
-  bool corrected = false;    // the bias has taken up the weights' mean error
 };
 
 // At least `least`, but not so coarse that few codes are left.
 double coarser_step(double step, double least);
 
-// `least_step`: of weights with 8 bits, as coarser_step() has it. `means`: of the channels that the layer reads; null
-// where they were not measured.
+// `least_step`: of weights with 8 bits, as coarser_step() has it.
 LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, const QuantizeOptions& options,
-                                      double least_step, const ChannelStatistics* means);
+                                      double least_step);
+
+// What the results of each output channel lose on average by the rounding of weights to codes. `means`: of the channels
+// that the layer reads.
+std::vector<double> mean_errors(const Node& layer, const Value& weights, const Value& codes,
+                                const ChannelStatistics& means);
 
 Type bias_type(const Type& input, const Type& weight, size_t channels);
 Buffer bias_codes(std::span<const double> bias, const Type& type);

@@ -144,7 +144,7 @@ std::vector<RatedWeights> weights_of(const Graph& graph, const TypeRequest& requ
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (!is_settled_layer(graph, node) || !seen.insert(node.inputs[1]).second) continue;
-    const Type type = choose_layer_constants(graph, node, request.options, 0, nullptr).weight;
+    const Type type = choose_layer_constants(graph, node, request.options, 0).weight;
     const Tensor weights = to_tensor(graph.value(node.inputs[1]));
     if (type.quant->qmax == kMost)
       list.push_back(
@@ -216,37 +216,32 @@ WeightSteps coarser_steps(const Graph& graph, const TypeRequest& request) {
   return steps;
 }
 
-Result<std::optional<SmallerWeights>> confirm_weight_rate(const Graph& prepared, const Samples& samples,
-                                                          TypeRequest& request) {
-  constexpr int kTrials = 5;
-  constexpr std::optional<SmallerWeights> none;
+Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request) {
+  constexpr int kTrials = 4;
   const double allowed = request.options.weight_rate;
-  const auto typed = [&](double rate) {
+  const double hint = request.weight_rate.value_or(0);
+  const auto typed_at = [&](double rate) {
     request.weight_rate = rate;
-    Graph graph = clone(prepared);
-    choose_types(graph, request);
-    return graph;
+    return typed(prepared, request);
   };
-  request.weight_rate = 0;
-  if (allowed <= 0) return none;
-  const Graph finest = typed(0);
-  const double bytes = encoded_bytes(finest);
-  if (bytes == 0) return none;
+  Graph finest = typed_at(0);
+  const double bytes = allowed > 0 ? encoded_bytes(finest) : 0;
+  if (bytes == 0) return Confirmed{std::move(finest), {}};
   OpaqueKernels* opaque = request.options.opaque;
   TRY_ASSIGN(const Trials trials, Trials::start(prepared, samples, opaque, samples_to_judge(prepared)));
   TRY_ASSIGN(const std::vector<Noise> before, trials.noise(finest));
-  double rate = allowed;
+  double rate = hint > 0 ? hint : allowed;
   for (int trial = 0; trial < kTrials; ++trial) {
-    const Graph coarser = typed(rate);
+    Graph coarser = typed_at(rate);
     const double fewer = encoded_bytes(coarser);
     if (fewer >= bytes) break;
     TRY_ASSIGN(const std::vector<Noise> after, trials.noise(coarser));
     const double lost = most_lost(trials, before, after);
-    if (lost <= allowed) return std::optional(SmallerWeights{bytes, fewer, lost});
-    rate *= std::clamp(noise_for(allowed) / noise_for(lost), 0.4, 0.8);
+    if (lost <= allowed) return Confirmed{std::move(coarser), SmallerWeights{bytes, fewer, lost}};
+    rate *= std::clamp(noise_for(allowed) / noise_for(lost), 0.3, 0.7);
   }
   request.weight_rate = 0;
-  return none;
+  return Confirmed{std::move(finest), {}};
 }
 
 double encoded_bytes(const Graph& typed) {

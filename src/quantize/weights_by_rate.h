@@ -12,10 +12,14 @@ namespace swoop {
 // SQNR falls by more than the request's dB, by the forecast of noise.h. Bodies get none.
 WeightSteps coarser_steps(const Graph& graph, const TypeRequest& request);
 
-// Sets request.weight_rate: no output loses more than options.weight_rate on the first samples. Nothing where that
-// gains nothing.
-Result<std::optional<SmallerWeights>> confirm_weight_rate(const Graph& prepared, const Samples& samples,
-                                                          TypeRequest& request);
+struct Confirmed {
+  Graph graph;                            // with types; it reads constants where `prepared` does
+  std::optional<SmallerWeights> smaller;  // absent: nothing is gained
+};
+
+// Sets request.weight_rate so that no output loses more than options.weight_rate on the first samples.
+// What it is set to already, for other types, is tried first.
+Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request);
 
 // What the NPU's encoding of the layers' 8-bit weights takes, by their entropy.
 double encoded_bytes(const Graph& typed);
