@@ -37,6 +37,8 @@ bool is_integer_type(const Type& type) {
   return is_plain_integer(type) || (type.dtype == DType::I64 && !type.quantized());
 }
 
+bool is_place(const Node& n) { return n.op == Op::ArgMax || n.op == Op::ArgMin; }
+
 bool is_moved(const Node& n) { return info(n.op).traits.movement && n.inputs.size() == 1 && n.op != Op::Pad; }
 
 std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id);
@@ -64,6 +66,8 @@ std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id) {
   if (n->op == Op::Cast) return extremes_of_cast(rw, *n);
   if (n->op == Op::Clamp && is_plain_integer(rw.type(id)) && n->has(Key::Min) && n->has(Key::Max))
     return counted(static_cast<int64_t>(n->real(Key::Min)), static_cast<int64_t>(n->real(Key::Max)));
+  if (is_place(*n) && is_codes(rw.type(n->inputs[0])))
+    return counted(0, rw.type(n->inputs[0]).shape[static_cast<size_t>(n->integer(Key::Axis))] - 1);
   if (is_moved(*n)) return extremes_of(rw, n->inputs[0]);
   const bool chooses = n->op == Op::Where;
   if (n->op != Op::Add && n->op != Op::Sub && n->op != Op::Mul && !chooses) return std::nullopt;
@@ -93,6 +97,7 @@ ValueId as_count(Rewriter& rw, ValueId id) {
     flags.quant->qmax = 1;
     return rw.make(Op::Cast, inputs, {{Key::DType, DType::F32}}, flags);
   }
+  if (is_place(n)) return rw.make(Op::Cast, {id}, {{Key::DType, DType::F32}}, type);
   if (op == Op::Clamp) {
     if (extremes_of(rw, inputs[0])) return rw.make(op, {as_count(rw, inputs[0])}, attrs, type);
     return rw.make(Op::Cast, {id}, {{Key::DType, DType::F32}}, type);  // its operand may be anything
@@ -160,7 +165,8 @@ bool cast_count(Rewriter& rw, const Node& n) {
   if (!before || !needs_codes(rw, n.inputs[0])) return false;
   if (is_codes(out)) {
     if (!extremes_of(rw, n.inputs[0])) return false;
-    if (before->op == Op::Clamp && !extremes_of(rw, before->inputs[0])) return false;  // this is how it enters
+    const bool clamped = before->op == Op::Clamp && !extremes_of(rw, before->inputs[0]);
+    if (clamped || is_place(*before)) return false;  // this is how it enters
     replace_by_codes(rw, n, n.inputs[0]);
     return true;
   }

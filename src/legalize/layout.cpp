@@ -162,7 +162,9 @@ bool fold_transpose_into_weights(Rewriter& rw, const Node& n) {
   const Shape& flat = rw.type(n.inputs[0]).shape;
   const Ints& perm = t->ints(Key::Perm);
   // The batch must stay first, and everything after it must become the channels.
-  if (perm[0] != 0 || flat.back() != element_count(turned) / turned[0] || flat.back() != weight.shape[3]) return false;
+  if (perm.empty() || perm[0] != 0 || flat.back() != element_count(turned) / turned[0] ||
+      flat.back() != weight.shape[3])
+    return false;
   if (weight.quantized() && weight.quant->per_channel() && weight.quant->axis != 0) return false;
   Shape spread = {weight.shape[0]};
   spread.insert(spread.end(), turned.begin() + 1, turned.end());
