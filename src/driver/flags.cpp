@@ -103,7 +103,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command
       .add_option("--weight-rate", o.quantize.weight_rate,
                   "dB of SQNR that an output may lose for smaller weights; 0: none")
-      ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
+      ->check(CLI::Validator(CLI::Range(0.0, 100.0)).description(""))
       ->type_name("DB")
       ->capture_default_str();
   command.add_flag("--equalize", o.quantize.equalize,
