@@ -44,6 +44,8 @@ ValueId in_16_bits(Rewriter& rw, ValueId x) {
   return rw.make(Op::Quantize, {x}, {}, i16_type(type.shape, scale));
 }
 
+constexpr double kLargestWhole = 32767;  // that 16 bits hold
+
 // a = times * b + rest, with the whole number that is nearest to a / b. A quotient of 16 bits may be off by nearly a
 // half, and the number is that one or the next all the same: the rest, as exact as a float, tells which.
 struct Quotient {
@@ -58,7 +60,7 @@ Quotient nearest_quotient(Rewriter& rw, const Node& n, double largest_result) {
   const Type a = rw.type(n.inputs[0]), b = rw.type(n.inputs[1]);
   const Range divisors = range_of(b);
   const double least = divisors.min > 0 ? divisors.min : divisors.max < 0 ? -divisors.max : b.scale();
-  const double most = std::min({largest(a) / least + 1, largest_result + 1, 32767.0});
+  const double most = std::min({largest(a) / least + 1, largest_result + 1, kLargestWhole});
   const double fine = (largest(a) + largest(b)) * 0x1p-26;
   Quotient q{in_16_bits(rw, n.inputs[0]), in_16_bits(rw, n.inputs[1]), kNone, kNone, kNone};
   ValueId quotient = rw.make(Op::Div, {n.inputs[0], n.inputs[1]}, {}, i16_type(shape, most / 32767));
@@ -80,6 +82,7 @@ ValueId against(Rewriter& rw, ValueId x, ValueId y) {
 bool round_quotient(Rewriter& rw, const Node& n) {
   if (!n.has(Key::Mode) || !divides_codes(rw, n)) return false;
   const Type out = rw.type(n.outputs[0]);
+  if (largest(out) > kLargestWhole) return false;
   const Type type = i16_type(out.shape, 1.0);
   const Quotient q = nearest_quotient(rw, n, largest(out));
   ValueId sign = sign_of(rw, q.b), less;
@@ -96,7 +99,9 @@ bool round_quotient(Rewriter& rw, const Node& n) {
 
 // remainder(a, b)  ->  what the nearest whole number of b leaves, or that and b if it is on the other side of zero
 bool remainder_of_quotient(Rewriter& rw, const Node& n) {
+  constexpr double kSmallest = 1.0 / 32;  // divisor, of the largest one: about zero there is nothing to divide by
   if (!divides_codes(rw, n)) return false;
+  if (largest(rw.type(n.inputs[0])) > kLargestWhole * kSmallest * largest(rw.type(n.inputs[1]))) return false;
   const Type out = rw.type(n.outputs[0]);
   const Quotient q = nearest_quotient(rw, n, kInfinity);
   ValueId less = against(rw, q.side, sign_of(rw, q.b));
