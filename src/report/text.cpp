@@ -86,15 +86,15 @@ std::string noise_text(const AccuracySummary& accuracy) {
 }
 
 // "nearly free for x, conv2d_3 and 3 more values; 104,383 -> 104,410 cycles"
-std::string widened_text(const WidenedSummary& widened) {
+std::string widened_text(const WidenedSummary& widened, bool smaller_weights) {
   constexpr size_t kMost = 4;
   std::vector<std::string_view> names;
   for (const WidenedSummary::Value& value : std::span(widened.values).first(std::min(kMost, widened.values.size())))
     names.push_back(value.name);
   const size_t more = widened.values.size() - names.size();
-  return fmt::format("nearly free for {}{}; {} -> {} cycles", fmt::join(names, ", "),
+  return fmt::format("nearly free for {}{}; {} -> {} cycles{}", fmt::join(names, ", "),
                      more ? fmt::format(" and {} more values", more) : "", thousands(widened.cycles_before),
-                     thousands(widened.cycles));
+                     thousands(widened.cycles), smaller_weights ? ", with smaller weights" : "");
 }
 
 // "53.9 KiB of shared weights in SRAM for 31 operations; 1,023,375 -> 251,120 cycles"
@@ -166,7 +166,7 @@ std::string to_text(const Summary& s) {
                                thousands(totals.macs)));
   for (const RegionSummary& region : s.regions)
     if (const auto& kept = region.estimates.kept) line("kept", kept_text(*kept, region.estimates.total_cycles));
-  if (s.widened) line("int16", widened_text(*s.widened));
+  if (s.widened) line("int16", widened_text(*s.widened, s.smaller_weights.has_value()));
   if (s.smaller_weights) line("weights", smaller_text(*s.smaller_weights));
   if (!s.regions.empty()) line("hottest", hottest(s, totals.total_cycles));
   line("memory", fmt::format("SRAM {}, DRAM {}, flash {}; runtime: planned {}, method {}, temp {}",
