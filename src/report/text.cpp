@@ -97,7 +97,7 @@ std::string widened_text(const WidenedSummary& widened, bool smaller_weights) {
                      thousands(widened.cycles), smaller_weights ? ", with smaller weights" : "");
 }
 
-// "53.9 KiB of shared weights in SRAM for 31 operations; 1,023,375 -> 251,120 cycles"
+// "53.5 KiB of shared weights in SRAM for 32 operations; 1,023,375 -> 260,471 cycles"
 std::string kept_text(const KeptWeights& kept, int64_t cycles) {
   return fmt::format("{} of shared weights in SRAM for {} operations; {} -> {} cycles", bytes(kept.bytes),
                      kept.operations, thousands(kept.cycles_before), thousands(cycles));
