@@ -137,8 +137,8 @@ SupportTable constraint_table(const std::optional<NpuTarget>& target) {
   for (const Constraint& constraint : constraints()) {
     const std::vector<NpuFamily>& families = constraint.families;
     if (target && std::find(families.begin(), families.end(), target->family) == families.end()) continue;
-    std::vector<std::string> names;
-    for (NpuFamily family : families) names.push_back(short_name(family));
+    std::vector<std::string> names(families.size());
+    std::ranges::transform(families, names.begin(), short_name);
     std::string cores = families == npu_families() ? "all" : fmt::format("{}", fmt::join(names, ", "));
     table.rows.push_back({std::string(constraint.label), cores, std::string(constraint.ops), constraint.limit,
                           std::string(constraint.advice)});

@@ -114,7 +114,8 @@ class Searcher {
     return own;
   }
 
-  void build_around(const Choices choices) {  // a copy, because the list grows
+  void build_around(const Choices& around) {
+    const Choices choices = around;  // it may be an element of the list, which grows
     for (size_t i = 0; i < variations_.size() && in_time(); ++i) {
       Choices more = choices;
       std::erase_if(more, [&](size_t other) { return variations_[other].about == variations_[i].about; });
