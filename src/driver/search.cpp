@@ -96,7 +96,7 @@ class Searcher {
       mark_front();
       next = 0;
       while (next < points_.size() && (!points_[next].front || !expanded_.insert(next).second)) ++next;
-      if (next < points_.size()) build_around(choices_[next]);
+      if (next < points_.size()) build_around(next);
     }
     mark_front();
     const size_t best = best_point();
@@ -114,8 +114,8 @@ class Searcher {
     return own;
   }
 
-  void build_around(const Choices& around) {
-    const Choices choices = around;  // it may be an element of the list, which grows
+  void build_around(size_t point) {
+    const Choices choices(choices_[point]);  // a copy, because the list grows
     for (size_t i = 0; i < variations_.size() && in_time(); ++i) {
       Choices more = choices;
       std::erase_if(more, [&](size_t other) { return variations_[other].about == variations_[i].about; });

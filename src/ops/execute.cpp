@@ -184,8 +184,10 @@ Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, co
   Tensors outputs;
   for (ValueId output : graph.outputs()) {
     const Tensor* tensor = run.fetch(output);
-    bool last_use = run.uses_left[output] == 1;
-    outputs.push_back(last_use ? std::move(run.values[output]) : *tensor);
+    if (run.uses_left[output] == 1)
+      outputs.push_back(std::move(run.values[output]));
+    else
+      outputs.push_back(*tensor);
     --run.uses_left[output];
   }
   return outputs;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "run/rewrite.h"
@@ -35,7 +36,9 @@ struct Piece {
   size_t decoder = 0;
   int64_t base = 0;
   int64_t bytes = 0;
-  auto operator<=>(const Piece&) const = default;
+  bool operator<(const Piece& other) const {
+    return std::tie(decoder, base, bytes) < std::tie(other.decoder, other.base, other.bytes);
+  }
 };
 using Pieces = std::vector<Piece>;
 
