@@ -196,11 +196,11 @@ def prose(text):
 def page(results):
     machine = results["machine"]
     curve_rows = [[f"{row['nodes']:,}", f"{row['cpu_seconds']:.2f}", f"{row['cpu_seconds'] / row['nodes'] * 1e6:.1f}", f"{row['peak_bytes'] / 1e6:.0f}"] for row in results["curve"]]
-    busy = "; the machine was busy, so take times as rough figures" if machine["load"] > 0.5 else ""
+    busy = "; the machine was busy, so take times as rough figures" if machine["load"] > 1 else ""
     parts = [
         "# Benchmarks\n",
         prose("`make bench` writes this page: swoop and ExecuTorch's Arm backend on the same `.pt2` files and samples (`bench/networks.py`, random weights). "
-              "Cycles and SRAM are the estimates of Arm's own estimator for both. SQNR is measured against the float model on 32 inputs that no range was "
+              "Cycles and SRAM are the estimates of Arm's own estimator for both. SQNR is that of the worst output against the float model, on 32 inputs that no range was "
               "measured on (4 for LayerNorm and Whisper). A ratio below 1 means that swoop needs less. Where cycles are \"kept\", weights that several operations "
               "share stay in SRAM, which the estimator does not know: [run.md](run.md#weights-that-stay-in-sram) says what is changed in its figures."),
         prose(f"Measured on {results['when']}, {machine['cores']} cores, load {machine['load']:.1f} at the start{busy}. The peer's figures are of "
