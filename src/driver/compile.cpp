@@ -362,16 +362,18 @@ class Compile {
     });
   }
 
+  Result<NpuProgram> code_of(const CompiledRegion& region, const std::string& name) const {
+    if (wrong_with_kept_) return compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name);
+    if (const NpuProgram* priced = priced_program(pipeline_, region.tosa_bytes)) return *priced;
+    return npu_code(region.tosa_bytes, pipeline_.target, options_, name);
+  }
+
   // `refusal`: what regor did instead of compiling it.
   Result<void> compile_region(size_t i, std::string& refusal) {
     CompiledRegion& region = regions_[i];
     if (!region.blob.empty()) return {};
     const std::string& name = pipeline_.partition.regions[i]->name;
-    const NpuProgram* priced = wrong_with_kept_ ? nullptr : priced_program(pipeline_, region.tosa_bytes);
-    Result<NpuProgram> program = priced ? Result(*priced)
-                                 : wrong_with_kept_
-                                     ? compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name)
-                                     : npu_code(region.tosa_bytes, pipeline_.target, options_, name);
+    Result<NpuProgram> program = code_of(region, name);
     if (!program) {
       refusal = program.error().message;
       return {};

@@ -30,6 +30,19 @@ tosa::TensorId guard(tosa::Body& body, tosa::TensorId id, const std::string& loc
   return fill_id + 1;
 }
 
+// Puts a copy before every operand of which `reads_wrongly(op, i)` says that regor does not read it as it is.
+template <typename Judge>
+void guard_operands(tosa::Body& body, const Judge& reads_wrongly) {
+  std::vector<tosa::Operator> operators;
+  for (const tosa::Operator& op : body.operators) {
+    tosa::Operator copy = op;
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      if (reads_wrongly(op, i)) copy.inputs[i] = guard(body, op.inputs[i], op.location, operators);
+    operators.push_back(std::move(copy));
+  }
+  body.operators = std::move(operators);
+}
+
 class SliceGuard {
  public:
   SliceGuard(tosa::Body& body, const NpuTarget& target)
@@ -39,17 +52,10 @@ class SliceGuard {
   }
 
   void run() {
-    std::vector<tosa::Operator> operators;
-    for (const tosa::Operator& op : body_.operators) {
-      tosa::Operator copy = op;
-      for (size_t i = 0; i < copy.inputs.size(); ++i) {
-        const tosa::Operator* slice = slice_behind(copy.inputs[i], is_reduction(copy));
-        if (slice && reads_wrongly(copy, i, *slice))
-          copy.inputs[i] = guard(body_, copy.inputs[i], copy.location, operators);
-      }
-      operators.push_back(std::move(copy));
-    }
-    body_.operators = std::move(operators);
+    guard_operands(body_, [&](const tosa::Operator& op, size_t i) {
+      const tosa::Operator* slice = slice_behind(op.inputs[i], is_reduction(op));
+      return slice && reads_wrongly(op, i, *slice);
+    });
   }
 
  private:
@@ -119,14 +125,9 @@ class OutputGuard {
   }
 
   void run() {
-    std::vector<tosa::Operator> operators;
-    for (const tosa::Operator& op : body_.operators) {
-      tosa::Operator copy = op;
-      if (op.op == tosa::Op::Transpose && is_output(op.inputs[0]) && meets_second_operand(op.outputs[0]))
-        copy.inputs[0] = guard(body_, op.inputs[0], op.location, operators);
-      operators.push_back(std::move(copy));
-    }
-    body_.operators = std::move(operators);
+    guard_operands(body_, [&](const tosa::Operator& op, size_t i) {
+      return op.op == tosa::Op::Transpose && i == 0 && is_output(op.inputs[0]) && meets_second_operand(op.outputs[0]);
+    });
   }
 
  private:
@@ -155,15 +156,9 @@ class ChoiceGuard {
   }
 
   void run() {
-    std::vector<tosa::Operator> operators;
-    for (const tosa::Operator& op : body_.operators) {
-      tosa::Operator copy = op;
-      for (size_t i = 1; op.op == tosa::Op::Select && i < 3; ++i)
-        if (has_other_shape(op.inputs[0], op.inputs[i]))
-          copy.inputs[i] = guard(body_, op.inputs[i], op.location, operators);
-      operators.push_back(std::move(copy));
-    }
-    body_.operators = std::move(operators);
+    guard_operands(body_, [&](const tosa::Operator& op, size_t i) {
+      return op.op == tosa::Op::Select && i > 0 && has_other_shape(op.inputs[0], op.inputs[i]);
+    });
   }
 
  private:

@@ -21,7 +21,7 @@ struct Confirmed {
 // What it is set to already, for other types, is tried first.
 Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request);
 
-// What the NPU's encoding of the layers' 8-bit weights takes, by their entropy.
+// What the NPU's encoding of the layers' 8-bit weights takes, by a forecast.
 double encoded_bytes(const Graph& typed);
 
 }  // namespace swoop
