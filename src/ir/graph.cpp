@@ -146,21 +146,23 @@ void Graph::copy_names(const Graph& from) {
   for (size_t i = 0; i < values_.size(); ++i) values_[i].name = from.values_[i].name;
 }
 
-ValueId Graph::add_input(Type type, std::string input_name, Port port) {
+ValueId Graph::add_input(Type type, std::string_view stem, Port port) {
   auto id = static_cast<ValueId>(values_.size());
+  std::string unique = unique_name(stem);  // before the list grows: the stem may be the name of a value in it
   Value& value = values_.emplace_back();
   value.type = std::move(type);
-  value.name = unique_name(input_name);
+  value.name = std::move(unique);
   inputs_.push_back(id);
   input_ports_.push_back(std::move(port));
   return id;
 }
 
-ValueId Graph::add_constant(Type type, Bytes data, std::string constant_name) {
+ValueId Graph::add_constant(Type type, Bytes data, std::string_view stem) {
   auto id = static_cast<ValueId>(values_.size());
+  std::string unique = unique_name(stem);
   Value& value = values_.emplace_back();
   value.type = std::move(type);
-  value.name = unique_name(constant_name);
+  value.name = std::move(unique);
   value.constant = true;
   value.data = data;
   return id;

@@ -172,9 +172,9 @@ class Graph {
   std::string out_spec;
 
   // -- building
-  ValueId add_input(Type type, std::string name, Port port = {});
+  ValueId add_input(Type type, std::string_view stem, Port port = {});
   // The bytes must outlive the graph: from store() or a mapping given to keep_alive().
-  ValueId add_constant(Type type, Bytes data, std::string name);
+  ValueId add_constant(Type type, Bytes data, std::string_view stem);
   Bytes store(Buffer bytes);
   void keep_alive(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
   // Inserts before `before`, or at the end. One result value per type.
