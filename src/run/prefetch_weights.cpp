@@ -1,7 +1,7 @@
 // Weights brought into SRAM before their turn, while earlier layers compute and flash has nothing to do. regor fetches
 // ahead for the next operation at most: in MobileNetV2 flash idles for the first half and is waited for in the second.
 //
-// They go to bytes of the arena that hold nothing while the weights are there, and behind its end as far as the caller
+// They go to bytes of the arena that hold nothing while the weights are there, and after its end as far as the caller
 // allows. A transfer is cut into chunks that fit into the idle time of single operations, because regor's own transfers
 // come after it.
 #include <algorithm>
