@@ -111,9 +111,10 @@ void Memory::note(bool write, const char* what, int region, uint64_t first, uint
   for (Access& access : touched_)
     if (access.write == write && access.range.region == region && access.what == what) {
       access.range = {region, std::min(access.range.first, first), std::max(access.range.last, last)};
+      access.touched += last - first;
       return;
     }
-  touched_.push_back({{region, first, last}, write, what});
+  touched_.push_back({{region, first, last}, write, what, last - first});
 }
 
 Accesses Memory::take_accesses() { return std::exchange(touched_, {}); }
