@@ -5,10 +5,10 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/clones.h"
 #include "ops/infer.h"
 #include "ops/kernels.h"
 #include "support/check.h"
+#include "support/clones.h"
 #include "support/half.h"
 #include "support/parallel.h"
 

@@ -116,7 +116,31 @@ Result<void> for_each_place(const FeatureMap& map, Shape3 shape, const Body& bod
   return {};
 }
 
+// The smallest range around a map in one tile.
+NpuRange range_of(const FeatureMap& map, Shape3 shape) {
+  const int64_t runs = map.bricks ? (shape.c + kBrick - 1) / kBrick : 1;
+  const int64_t run = int64_t{map.bricks ? kBrick : shape.c} * map.type.bytes;
+  int64_t first = map.base[0], last = map.base[0] + run;
+  for (const int64_t reach : {(shape.h - 1) * map.stride_y, (shape.w - 1) * map.stride_x, (runs - 1) * map.stride_c})
+    (reach < 0 ? first : last) += reach;
+  return {map.region, static_cast<uint64_t>(first), static_cast<uint64_t>(last)};
+}
+
 }  // namespace
+
+bool in_one_tile(const FeatureMap& map, Shape3 shape) { return shape.h <= map.height0 && shape.w <= map.width0; }
+
+FeatureMap from_pixel(const FeatureMap& map, int y, int x) {
+  FeatureMap part = map;
+  part.base[0] = map.pixel_address(y, x);
+  return part;
+}
+
+bool may_overlap(const FeatureMap& a, Shape3 shape_a, const FeatureMap& b, Shape3 shape_b) {
+  const NpuRange one = range_of(a, shape_a), other = range_of(b, shape_b);
+  return one.region == other.region && static_cast<int64_t>(one.first) < static_cast<int64_t>(other.last) &&
+         static_cast<int64_t>(other.first) < static_cast<int64_t>(one.last);
+}
 
 Result<void> touch_read(const Memory& memory, const FeatureMap& map, Shape3 shape, const char* what) {
   return for_each_place(map, shape, [&](int64_t address, uint64_t bytes) -> Result<void> {
