@@ -93,22 +93,32 @@ Result<Region*> Memory::find(int region, int64_t first, uint64_t size, const cha
 }
 
 Result<const std::byte*> Memory::readable(int region, int64_t first, uint64_t size, const char* what) const {
-  TRY_ASSIGN(Region * found, find(region, first, size, what));
-  if (!found->written.empty() && size > 0)
-    if (const uint8_t* hole = found->hole(static_cast<uint64_t>(first), size))
-      return error("{} reads byte {} of {}, which was never written.", what, hole - found->written.data(),
-                   region_name(region));
-  if (size > 0) note(false, what, region, static_cast<uint64_t>(first), static_cast<uint64_t>(first) + size);
-  return found->data + first;
+  return readable(region, Runs{first, size}, what);
 }
 
 Result<std::byte*> Memory::writable(int region, int64_t first, uint64_t size, const char* what) {
-  TRY_ASSIGN(Region * found, find(region, first, size, what));
+  return writable(region, Runs{first, size}, what);
+}
+
+Result<const std::byte*> Memory::readable(int region, const Runs& runs, const char* what) const {
+  TRY_ASSIGN(Region * found, find(region, runs.first, runs.reach(), what));
+  if (runs.size == 0) return found->data + runs.first;
+  const auto first = static_cast<uint64_t>(runs.first);
+  for (int i = 0; !found->written.empty() && i < runs.count; ++i)
+    if (const uint8_t* hole = found->hole(first + static_cast<uint64_t>(i * runs.step), runs.size))
+      return error("{} reads byte {} of {}, which was never written.", what, hole - found->written.data(),
+                   region_name(region));
+  note(false, what, region, first, first + runs.reach());
+  return found->data + first;
+}
+
+Result<std::byte*> Memory::writable(int region, const Runs& runs, const char* what) {
+  TRY_ASSIGN(Region * found, find(region, runs.first, runs.reach(), what));
   if (!found->writable) return error("{} writes to {}, which is read-only.", what, region_name(region));
-  if (size > 0) {
-    found->mark(static_cast<uint64_t>(first), size);
-    note(true, what, region, static_cast<uint64_t>(first), static_cast<uint64_t>(first) + size);
-  }
+  if (runs.size == 0) return found->data + runs.first;
+  const auto first = static_cast<uint64_t>(runs.first);
+  for (int i = 0; i < runs.count; ++i) found->mark(first + static_cast<uint64_t>(i * runs.step), runs.size);
+  note(true, what, region, first, first + runs.reach());
   return found->data + first;
 }
 

@@ -39,6 +39,17 @@ class Memory {
   Result<const std::byte*> readable(int region, int64_t first, uint64_t size, const char* what) const;
   // A range it may write; marked as written.
   Result<std::byte*> writable(int region, int64_t first, uint64_t size, const char* what);
+  // The same for `count` runs of `size` bytes, `step` > 0 apart; what is between them is neither read nor written.
+  struct Runs {
+    int64_t first = 0;
+    uint64_t size = 0;
+    int64_t step = 1;
+    int count = 1;
+
+    uint64_t reach() const { return static_cast<uint64_t>(step) * static_cast<uint64_t>(count - 1) + size; }
+  };
+  Result<const std::byte*> readable(int region, const Runs& runs, const char* what) const;
+  Result<std::byte*> writable(int region, const Runs& runs, const char* what);
   // Copies bytes together with their "was written" marks: a transfer of padding is harmless until somebody computes
   // with it.
   Result<void> copy(int from, int64_t source, int to, int64_t destination, uint64_t size);
