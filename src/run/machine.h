@@ -100,6 +100,9 @@ struct Machine {
   }
 };
 
+// Elements of large feature maps that are loaded, computed and stored at a time: they stay in the cache.
+constexpr int64_t kStripElements = 4096;
+
 // Bound on the elements of one feature map: what a stream may make us allocate.
 constexpr int64_t kMaxElements = int64_t{1} << 26;
 
