@@ -93,6 +93,7 @@ CASES = {
     "biased": (Model(biased), (1, 2, 8, 4), 28),
     "sink_beside_sum": (Model(lambda s, x: with_sink(s, x, below_diagonal), sink=nn.Parameter(torch.tensor(0.5))), (1, 8, 4), 28),
     "sink_beside_choice": (Model(lambda s, x: with_sink(s, x, chosen_below), sink=nn.Parameter(torch.tensor(0.5))), (1, 8, 4), 28),
+    "factors": (Model(lambda s, x: (x.sum(1).square() - x.square().sum(1)).sum(-1)), (1, 5, 8), 25),
     "scan": (Model(scanned, linear=nn.Linear(8, 8)), (1, 6, 8), 30),
     "transpose": (Model(lambda s, x: x.permute(0, 2, 1)), (1, 65537, 2), 40),
 }
