@@ -39,6 +39,42 @@ def scanned(self, x):
     return scan(step, torch.zeros(8), x[0], dim=0)[1]
 
 
+def warped(self, x):
+    places = GRID + 0.2 * torch.tanh(self.shift(x).mean((2, 3))[:, :2, None, None].permute(0, 2, 3, 1))
+    return functional.grid_sample(x, places, align_corners=False) + functional.grid_sample(x, places, padding_mode="border", align_corners=True)
+
+
+def unpooled(self, x):
+    largest, which = functional.max_pool2d(x, 2, return_indices=True)
+    return functional.max_unpool2d(torch.tanh(largest), which, 2, output_size=x.shape[-2:])
+
+
+def interpolated(self, x):  # a table between whole numbers: the index must not be off by one
+    place = torch.sigmoid(x) * 6
+    low = place.floor()
+    part, index = place - low, low.long().clamp(0, 5)
+    return self.table[index] * (1 - part) + self.table[index + 1] * part
+
+
+def biased(self, x):  # linear biases, and minus infinity above the diagonal
+    steps = torch.arange(x.shape[-2])
+    bias = -0.25 * (steps[:, None] - steps).abs() + torch.full((len(steps), len(steps)), -torch.inf).triu(1)
+    return functional.scaled_dot_product_attention(x, x, x, attn_mask=bias)
+
+
+def with_sink(self, x, hide):
+    scores = torch.cat([hide(x @ x.mT * 0.5), self.sink.expand(*x.shape[:-1], 1)], -1)
+    return scores.softmax(-1)[..., :-1] @ x
+
+
+def below_diagonal(scores):
+    return scores + torch.full(scores.shape[-2:], -torch.inf).triu(1)
+
+
+def chosen_below(scores):
+    return scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -torch.inf)
+
+
 GRID = torch.rand(1, 5, 7, 2, generator=torch.Generator().manual_seed(2)) * 2.2 - 1.1
 
 torch.manual_seed(1)
@@ -50,6 +86,14 @@ CASES = {
     "median": (Model(lambda s, x: x.median(-1).values), (2, 9), 30),
     "distances": (Model(lambda s, x: torch.cdist(x, x * 0.5 + 1)), (1, 6, 4), 30),
     "grid_sample": (Model(lambda s, x: functional.grid_sample(x, GRID, align_corners=False)), (1, 3, 6, 6), 33),
+    "warped": (Model(warped, shift=nn.Conv2d(3, 3, 3)), (1, 3, 6, 6), 22),
+    "unpooled": (Model(unpooled), (1, 3, 7, 6), 30),
+    "interpolated": (Model(interpolated, table=nn.Parameter(torch.linspace(-1, 1, 7).sin())), (1, 40), 28),
+    "powers": (Model(lambda s, x: (x.abs() + 0.1) ** s.power[:, None], power=nn.Parameter(torch.tensor([0.5, 0.98, 0.7]))), (1, 3, 8), 33),
+    "biased": (Model(biased), (1, 2, 8, 4), 28),
+    "sink_beside_sum": (Model(lambda s, x: with_sink(s, x, below_diagonal), sink=nn.Parameter(torch.tensor(0.5))), (1, 8, 4), 28),
+    "sink_beside_choice": (Model(lambda s, x: with_sink(s, x, chosen_below), sink=nn.Parameter(torch.tensor(0.5))), (1, 8, 4), 28),
+    "factors": (Model(lambda s, x: (x.sum(1).square() - x.square().sum(1)).sum(-1)), (1, 5, 8), 25),
     "scan": (Model(scanned, linear=nn.Linear(8, 8)), (1, 6, 8), 30),
     "transpose": (Model(lambda s, x: x.permute(0, 2, 1)), (1, 65537, 2), 40),
 }
@@ -63,6 +107,23 @@ def test_one_region_computes_what_pytorch_does(name, target, tmp_path):
     summary = compiled(model, x, target, tmp_path)
     assert (summary["delegates"], summary["host_ops"]) == (1, {}), summary["host_reasons"]
     assert sqnr_db(model, x, tmp_path) >= least
+
+
+def test_elements_of_16_bits_are_chosen_in_the_region(tmp_path):
+    torch.manual_seed(1)
+    model = Model(lambda s, x: torch.gather(x, 1, s.route(x).argmax(-1)[:, :, None].expand(-1, -1, 8)), route=nn.Linear(8, 5))
+    x = torch.randn(4, 1, 5, 8, generator=torch.Generator().manual_seed(0))
+    summary = compiled(model, x, "ethos-u55-128", tmp_path, "--precision", "int16")
+    assert (summary["delegates"], summary["host_ops"]) == (1, {}), summary["host_reasons"]
+    assert sqnr_db(model, x, tmp_path) >= 60
+
+
+def test_a_small_number_keeps_a_divisor_from_zero(tmp_path):
+    model = Model(lambda s, x: x / (x.norm(dim=-1, keepdim=True) + 1e-8))
+    x = torch.randn(4, 1, 5, 8, generator=torch.Generator().manual_seed(0))
+    x[:, :, 2] = 0  # a row of zeros stays one
+    assert compiled(model, x, "ethos-u55-128", tmp_path)["delegates"] == 1
+    assert sqnr_db(model, x, tmp_path) >= 28
 
 
 class Cache(nn.Module):

@@ -442,7 +442,7 @@ class HostKernels(torch.nn.Module):
         self.before, self.after = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Conv2d(8, 4, 3)
 
     def forward(self, x, grid):
-        y = self.after(torch.nn.functional.grid_sample(torch.relu(self.before(x)), grid, align_corners=False))
+        y = self.after(torch.nn.functional.grid_sample(torch.relu(self.before(x)), grid, padding_mode="reflection", align_corners=False))
         values, indices = y.flatten(1).topk(3)
         return y, values, indices
 

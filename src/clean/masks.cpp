@@ -1,6 +1,7 @@
 // Masks that come at run time. As a float tensor of 0 and minus infinity a mask has no range that 8 bits could hold, so
 // every spelling becomes the one that quantizes well: the scores where the mask allows them, and a number far below
 // them elsewhere. calibrate() knows that form and keeps room for it below the smallest score that counts.
+#include <algorithm>
 #include <cmath>
 
 #include "clean/clean.h"
@@ -80,6 +81,82 @@ bool add_to_choice(Rewriter& rw, const Node& n) {
   return false;
 }
 
+// A constant that is added to part `index` of a concat, and 0 to the other parts; kNone if it hides nothing there.
+ValueId mask_of_joined(Rewriter& rw, const Node& concat, size_t index, ValueId mask) {
+  const Type part = rw.type(concat.inputs[index]), out = rw.type(concat.outputs[0]);
+  if (!is_float_constant(rw, mask) || rw.type(mask).rank() > part.rank()) return kNone;
+  const auto axis = static_cast<size_t>(concat.integer(Key::Axis));
+  Tensor from = to_tensor(rw.value(mask));
+  std::span<const float> numbers = from.as<float>();
+  if (std::none_of(numbers.begin(), numbers.end(), [](float x) { return x <= 2 * kMaskedBelow; })) return kNone;
+  Shape own = from.shape;
+  own.insert(own.begin(), part.shape.size() - own.size(), 1);
+  Shape wide = own;
+  wide[axis] = out.shape[axis];
+  size_t before = 0, inner = 1;
+  for (size_t i = 0; i < index; ++i) before += static_cast<size_t>(rw.type(concat.inputs[i]).shape[axis]);
+  for (size_t d = axis + 1; d < own.size(); ++d) inner *= static_cast<size_t>(own[d]);
+  const auto length = static_cast<size_t>(part.shape[axis]), given = static_cast<size_t>(own[axis]);
+  const auto all = static_cast<size_t>(wide[axis]);
+  std::vector<float> padded(numbers.size() / given * all, 0.0f);
+  for (size_t row = 0; row < numbers.size() / given / inner; ++row)
+    for (size_t i = 0; i < length; ++i)
+      for (size_t k = 0; k < inner; ++k)
+        padded[(row * all + before + i) * inner + k] = numbers[(row * given + i % given) * inner + k];
+  return float_constant(rw, wide, padded, rw.value(mask).name + "_joined");
+}
+
+// concat(scores + mask, others)  ->  concat(scores, others) + mask: an attention with a sink takes the softmax of its
+// scores and one number more
+bool mask_joined_scores(Rewriter& rw, const Node& n) {
+  if (!plain_floats(rw, n)) return false;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    const Node* sum = rw.graph().producer(n.inputs[i]);
+    if (!sum || sum->op != Op::Add || !rw.used_once(n.inputs[i])) continue;
+    for (size_t side = 0; side < 2; ++side) {
+      const ValueId scores = sum->inputs[side];
+      if (rw.type(scores).shape != rw.type(n.inputs[i]).shape) continue;
+      const ValueId mask = mask_of_joined(rw, n, i, sum->inputs[1 - side]);
+      if (mask == kNone) continue;
+      std::vector<ValueId> parts = n.inputs;
+      parts[i] = scores;
+      rw.replace(n, rw.make(Op::Add, {rw.make(Op::Concat, parts, n.attrs), mask}));
+      return true;
+    }
+  }
+  return false;
+}
+
+// concat(where(c, scores, far below), others)  ->  where(concat(c, true), concat(scores, others), far below)
+bool choose_joined_scores(Rewriter& rw, const Node& n) {
+  if (!plain_floats(rw, n)) return false;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    const Node* where = rw.graph().producer(n.inputs[i]);
+    const Type part = rw.type(n.inputs[i]);
+    if (!where || where->op != Op::Where || !rw.used_once(n.inputs[i])) continue;
+    for (size_t low = 1; low <= 2; ++low) {
+      const ValueId scores = where->inputs[3 - low], hidden = where->inputs[low];
+      const std::optional<float> depth = uniform_value(rw, hidden);
+      if (!depth || *depth > 2 * kMaskedBelow || rw.type(scores).shape != part.shape) continue;
+      if (rw.type(where->inputs[0]).shape != part.shape || rw.type(hidden).rank() > 0) continue;
+      std::vector<ValueId> parts = n.inputs, choices;
+      for (ValueId other : n.inputs) {
+        const Shape shape = rw.type(other).shape;
+        Buffer seen(static_cast<size_t>(element_count(shape)), std::byte{low == 2});
+        choices.push_back(choices.size() == i ? where->inputs[0]
+                                              : rw.constant({DType::Bool, shape, {}}, std::move(seen), "seen"));
+      }
+      parts[i] = scores;
+      std::vector<ValueId> inputs(3, hidden);
+      inputs[0] = rw.make(Op::Concat, choices, n.attrs);
+      inputs[3 - low] = rw.make(Op::Concat, parts, n.attrs);
+      rw.replace(n, rw.make(Op::Where, inputs));
+      return true;
+    }
+  }
+  return false;
+}
+
 // Zeros in rows that `allowed` hides as a whole.
 ValueId clear_hidden_rows(Rewriter& rw, ValueId result, ValueId allowed) {
   int64_t last = rw.type(allowed).rank() - 1;
@@ -154,6 +231,8 @@ bool clear_constant_rows(Rewriter& rw, const Node& n) {
 const Rule kMaskRules[] = {
     {"move-choice", {Op::Reshape, Op::Expand, Op::Transpose, Op::Slice}, move_choice},
     {"add-to-choice", {Op::Add}, add_to_choice},
+    {"mask-joined-scores", {Op::Concat}, mask_joined_scores},
+    {"choose-joined-scores", {Op::Concat}, choose_joined_scores},
     {"clear-constant-rows", {Op::Attention}, clear_constant_rows},
     {"open-masked-attention", {Op::Attention}, open_masked_attention},
 };

@@ -127,6 +127,47 @@ bool split_constant_matmul(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// The exponent of each index along `axis` of the result, when the constant differs along that axis alone
+std::optional<std::vector<float>> exponents_along(const Tensor& constant, size_t rank, size_t axis) {
+  const size_t offset = rank - constant.shape.size();  // broadcast: the last axes are aligned
+  for (size_t d = 0; d < constant.shape.size(); ++d)
+    if (constant.shape[d] != 1 && offset + d != axis) return std::nullopt;
+  std::span<const float> numbers = constant.as<float>();
+  return std::vector<float>(numbers.begin(), numbers.end());
+}
+
+// pow(x, constants along one axis)  ->  a function of one value for each run of equal exponents, side by side: the
+// learned compression of a spectrum's channels (PCEN) becomes tables
+bool split_powers(Rewriter& rw, const Node& n) {
+  constexpr size_t kMostParts = 64;
+  const Type x = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
+  if (!plain_floats(rw, n) || !is_float_constant(rw, n.inputs[1]) || x.shape != out.shape) return false;
+  Tensor constant = to_tensor(rw.value(n.inputs[1]));
+  if (constant.as<float>().size() < 2 || constant.shape.size() > out.shape.size()) return false;
+  for (size_t axis = 0; axis < out.shape.size(); ++axis) {
+    auto exponents = exponents_along(constant, out.shape.size(), axis);
+    if (!exponents) continue;
+    std::vector<size_t> starts;
+    for (size_t i = 0; i < exponents->size(); ++i)
+      if (i == 0 || (*exponents)[i] != (*exponents)[i - 1]) starts.push_back(i);
+    if (starts.size() > kMostParts) return false;
+    std::vector<ValueId> parts;
+    for (size_t i = 0; i < starts.size(); ++i) {
+      const size_t end = i + 1 < starts.size() ? starts[i + 1] : exponents->size();
+      Attrs run{{Key::Axis, static_cast<int64_t>(axis)},
+                {Key::Start, static_cast<int64_t>(starts[i])},
+                {Key::End, static_cast<int64_t>(end)},
+                {Key::Step, int64_t{1}}};
+      ValueId part = starts.size() == 1 ? n.inputs[0] : rw.make(Op::Slice, {n.inputs[0]}, run);
+      Attrs power{{Key::Fn, std::string("pow")}, {Key::Alpha, double{(*exponents)[starts[i]]}}};
+      parts.push_back(rw.make(Op::Unary, {part}, power));
+    }
+    rw.replace(n, parts.size() == 1 ? parts[0] : rw.make(Op::Concat, parts, {{Key::Axis, static_cast<int64_t>(axis)}}));
+    return true;
+  }
+  return false;
+}
+
 // attention with a mask of 0 and minus infinity (or a number meant as such)  ->  with a boolean mask
 bool mask_to_booleans(Rewriter& rw, const Node& n) {
   if (!plain_floats(rw, n) || n.inputs.size() < 4 || !is_float_constant(rw, n.inputs[3])) return false;
@@ -148,6 +189,7 @@ const Rule kPrepareRules[] = {
     {"left-matmul-to-linear", {Op::MatMul}, left_matmul_to_linear},
     {"share-constant-matrix", {Op::MatMul}, share_constant_matrix},
     {"split-constant-matmul", {Op::MatMul}, split_constant_matmul},
+    {"split-powers", {Op::Pow}, split_powers},
     {"mask-to-booleans", {Op::Attention}, mask_to_booleans},
 };
 

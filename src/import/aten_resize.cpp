@@ -178,7 +178,7 @@ Results affine_grid(Call& c) {
   return c.reshape(c.swap(c.linear(theta, base), 1, 2), c.result().shape);
 }
 
-// -- grid_sample, where the grid is known
+// -- grid_sample
 
 // Where a grid's number from -1 to 1 lies among `size` elements, as PyTorch's three ways of padding have it.
 double place_on_grid(double at, int64_t size, int64_t padding, bool align_corners) {
@@ -208,7 +208,7 @@ std::vector<Tap> taps_at(double place, int64_t size, bool nearest) {
   return taps;
 }
 
-// Where the grid is computed, or bends, the runtime samples.
+// Nearest samples, reflections and large planes at places that are computed: the runtime samples.
 ValueId sampled_by_runtime(Call& c) {
   Attrs attrs = {
       {Key::Target, std::string("aten::grid_sampler_2d")},
@@ -220,24 +220,17 @@ ValueId sampled_by_runtime(Call& c) {
 }
 
 // A sample of known places is a linear layer over the plane: few of its weights are not zero.
-Results grid_sampler(Call& c) {
-  constexpr int64_t kMostWeights = int64_t{1} << 20;
+ValueId sampled_by_layer(Call& c, const Value& grid) {
   ValueId x = c.tensor(0);
-  if (c.rank(x) != 4) unsupported("a grid of {} dimensions", c.rank(x) - 2);
-  if (c.integer(2) > 1 || c.type(x).quantized()) return sampled_by_runtime(c);
   const int64_t batch = c.dim(x, 0), channels = c.dim(x, 1), height = c.dim(x, 2), width = c.dim(x, 3);
   const Shape out = c.result().shape;
   const int64_t places = out[2] * out[3], plane = height * width;
-  if (places == 0 || plane == 0 || plane > kMostWeights / places / std::max<int64_t>(batch, 1))
-    return sampled_by_runtime(c);
-  const ValueId known = c.known(c.tensor(1));
-  if (known == kNone || c.shape(known) != Shape{batch, out[2], out[3], 2}) return sampled_by_runtime(c);
   std::vector<ValueId> samples;
   for (int64_t n = 0; n < batch; ++n) {
     std::vector<double> weights(static_cast<size_t>(places * plane), 0.0);
     for (int64_t i = 0; i < places; ++i) {
       auto at = [&](int64_t axis, int64_t size) {
-        const double place = real_at(c.graph.value(known), (n * places + i) * 2 + axis);
+        const double place = real_at(grid, (n * places + i) * 2 + axis);
         return taps_at(place_on_grid(place, size, c.integer(3), c.flag(4)), size, c.integer(2) == 1);
       };
       for (const Tap& row : at(1, height))
@@ -248,6 +241,51 @@ Results grid_sampler(Call& c) {
     samples.push_back(c.linear(c.reshape(c.slice(x, 0, n, n + 1), {1, channels, plane}), weight));
   }
   return c.reshape(samples.size() == 1 ? samples[0] : c.concat(std::move(samples), 0), out);
+}
+
+// What each place of the grid takes of each of `size` elements: the tent around the place, which is zero at all but two
+// of them, and outside. Its two sides are cut before they meet, so that 8 bits tell steps of 1/255.
+// [N, H, W, 2] -> [N, size, H * W]
+ValueId taken_at_places(Call& c, int64_t column, int64_t size) {
+  ValueId grid = c.tensor(1);
+  const double middle = static_cast<double>(size - 1) / 2, reach = c.flag(4) ? middle : static_cast<double>(size) / 2;
+  const double most = c.integer(3) == 1 ? middle : middle + 1;  // at the border, or beyond it
+  const Shape shape = c.shape(grid);
+  ValueId place = c.reshape(c.select(grid, 3, column), {shape[0], 1, shape[1] * shape[2]});
+  place = c.clamp(c.scaled(place, reach), -most, most);
+  auto elements = [&](double offset) {
+    return c.filled(c.dtype(grid), {1, size, 1}, [&](int64_t i) { return static_cast<double>(i) - middle + offset; });
+  };
+  ValueId up = c.clamp(c.sub(place, elements(-1)), 0, 1), down = c.clamp(c.sub(elements(1), place), 0, 1);
+  return c.make(Op::Minimum, {up, down});
+}
+
+// Samples at places that are computed: each row by its columns, then the rows.
+ValueId sampled_by_tents(Call& c) {
+  ValueId x = c.tensor(0);
+  const Shape in = c.shape(x), out = c.result().shape;
+  const int64_t places = out[2] * out[3];
+  ValueId rows = c.matmul(c.reshape(x, {in[0], in[1] * in[2], in[3]}), taken_at_places(c, 0, in[3]));
+  ValueId share = c.reshape(taken_at_places(c, 1, in[2]), {in[0], 1, in[2], places});
+  ValueId parts = c.mul(c.reshape(rows, {in[0], in[1], in[2], places}), share);
+  return c.reshape(c.reduce(Op::Sum, parts, {2}, false), out);
+}
+
+Results grid_sampler(Call& c) {
+  constexpr int64_t kMostWeights = int64_t{1} << 20;   // of a layer
+  constexpr int64_t kMostProducts = int64_t{1} << 20;  // U55-128 takes 2 cycles for each, the host a few per sample
+  ValueId x = c.tensor(0);
+  if (c.rank(x) != 4) unsupported("a grid of {} dimensions", c.rank(x) - 2);
+  const Shape in = c.shape(x), out = c.result().shape;
+  if (c.rank(c.tensor(1)) != 4 || c.shape(c.tensor(1)) != Shape{in[0], out[2], out[3], 2})
+    malformed("its grid is {}", to_text(c.shape(c.tensor(1))));
+  const int64_t places = out[0] * out[2] * out[3], plane = in[2] * in[3];
+  if (c.integer(2) > 1 || c.type(x).quantized() || places == 0 || plane == 0 || in[1] == 0)
+    return sampled_by_runtime(c);
+  const ValueId known = c.known(c.tensor(1));
+  if (known != kNone && plane <= kMostWeights / places) return sampled_by_layer(c, c.graph.value(known));
+  const bool bends = c.integer(2) != 0 || c.integer(3) == 2;
+  return bends || plane > kMostProducts / places / in[1] ? sampled_by_runtime(c) : sampled_by_tents(c);
 }
 
 constexpr std::string_view kGrid = "input, grid, interpolation_mode, padding_mode, align_corners";

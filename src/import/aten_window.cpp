@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "import/aten.h"
 #include "import/spatial.h"
+#include "ops/ops.h"
 
 namespace swoop {
 
@@ -114,12 +116,51 @@ Results col2im(Call& c) {
   return c.reshape(x, c.result().shape);
 }
 
+// What a pool kept of its maxima's positions, where its windows lie side by side in the plane
+struct Tiles {
+  ValueId which;  // element of each window
+  int64_t rows, columns;
+};
+
+// Positions that positions_of_maxima made for windows that do not overlap, in a plane of this height and width
+std::optional<Tiles> tiles_of(const Call& c, ValueId positions, int64_t height, int64_t width) {
+  const Node* sum = c.graph.producer(positions);
+  const Node* chosen = sum && sum->op == Op::Add ? c.graph.producer(sum->inputs[0]) : nullptr;
+  if (!chosen || chosen->op != Op::Gather) return std::nullopt;
+  const Value &offsets = c.graph.value(chosen->inputs[0]), &starts = c.graph.value(sum->inputs[1]);
+  if (!offsets.constant || !starts.constant || starts.type.rank() != 2) return std::nullopt;
+  const int64_t down = starts.type.shape[0], along = starts.type.shape[1];
+  if (c.rank(positions) != 4 || down < 1 || along < 1 || height < down || width < along) return std::nullopt;
+  Tiles tiles{chosen->inputs[1], height / down, width / along};
+  if (element_count(offsets.type.shape) != tiles.rows * tiles.columns) return std::nullopt;
+  for (int64_t i = 0; i < down * along; ++i)
+    if (static_cast<int64_t>(real_at(starts, i)) != i / along * tiles.rows * width + i % along * tiles.columns)
+      return std::nullopt;
+  for (int64_t i = 0; i < tiles.rows * tiles.columns; ++i)
+    if (static_cast<int64_t>(real_at(offsets, i)) != i / tiles.columns * width + i % tiles.columns) return std::nullopt;
+  return tiles;
+}
+
+// Each value in the element of its window that was the largest
+ValueId unpooled(Call& c, ValueId x, const Tiles& tiles, const Shape& out) {
+  const Shape in = c.shape(x);
+  ValueId element = c.counted(tiles.rows * tiles.columns, c.dtype(tiles.which));
+  ValueId chosen = c.compare("eq", c.unsqueeze(tiles.which, 4), element);
+  ValueId windows = c.where(chosen, c.unsqueeze(x, 4), c.scalar(0, c.dtype(x)));
+  windows = c.reshape(windows, {in[0] * in[1], in[2], in[3], tiles.rows, tiles.columns});
+  const int64_t height = in[2] * tiles.rows, width = in[3] * tiles.columns;
+  ValueId plane = c.reshape(c.transpose(windows, {0, 1, 3, 2, 4}), {in[0], in[1], height, width});
+  return c.pad(c.pad(plane, 2, 0, out[2] - height, 0), 3, 0, out[3] - width, 0);
+}
+
 // The values at `positions` of planes (volumes) of the result, zero elsewhere
 Results max_unpool(Call& c) {
   ValueId x = c.tensor(0);
   const Shape& out = c.result().shape;
   size_t leading = out.size() - c.ints(2).size();
   if (leading > out.size() || leading > c.shape(x).size()) malformed("its result has {} dimensions", out.size());
+  if (out.size() == 4 && leading == 2 && c.shape(x) == c.shape(c.tensor(1)))
+    if (std::optional<Tiles> tiles = tiles_of(c, c.tensor(1), out[2], out[3])) return unpooled(c, x, *tiles, out);
   Shape from(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(leading));
   Shape to = from;
   from.push_back(element_count(Shape(c.shape(x).begin() + static_cast<std::ptrdiff_t>(leading), c.shape(x).end())));

@@ -75,19 +75,36 @@ std::optional<std::vector<double>> constant_mask(const Rewriter& rw, ValueId mas
   return list;
 }
 
+// Whether a mask does nothing but hide: what is not zero is twice as deep as all scores.
+bool hides_only(std::span<const double> mask, double reach) {
+  return std::all_of(mask.begin(), mask.end(), [=](double m) { return m == 0 || m <= -2 * reach; });
+}
+
+// The largest number that scores with a mask of rows of `columns` need: the highest sum; or what takes the highest
+// score below all that count, the lowest of which is in the row whose mask is lowest at its highest place.
+double reach_with_mask(const Range& scores, std::span<const double> mask, int64_t columns) {
+  double highest = -INFINITY, lowest = INFINITY;
+  for (size_t row = 0; row < mask.size(); row += static_cast<size_t>(columns)) {
+    const auto numbers = mask.subspan(row, static_cast<size_t>(columns));
+    const double most = *std::max_element(numbers.begin(), numbers.end());
+    highest = std::max(highest, most);
+    lowest = std::min(lowest, most);
+  }
+  return std::max(scores.max + highest, scores.max - scores.min - lowest + kNothing);
+}
+
 // Adds constants of the last two dims (or more) to 16-bit scores: what is far below becomes the lowest code.
-ValueId add_mask(Rewriter& rw, ValueId scores, std::span<const double> mask, Shape shape, double low) {
+ValueId add_mask(Rewriter& rw, ValueId scores, std::span<const double> mask, Shape shape, bool hides) {
   const Type type = rw.type(scores);
   shape.insert(shape.begin(), static_cast<size_t>(type.rank()) - shape.size(), 1);
-  bool hides_only = std::all_of(mask.begin(), mask.end(), [=](double m) { return m == 0 || m <= -2 * std::fabs(low); });
   double scale = type.scale();
   std::vector<int64_t> values;
   for (double m : mask) {
     double code = std::clamp(m / scale, -32767.0, 32767.0);
-    values.push_back(hides_only ? (m == 0 ? 32767 : -32767) : static_cast<int64_t>(std::nearbyint(code)));
+    values.push_back(hides ? (m == 0 ? 32767 : -32767) : static_cast<int64_t>(std::nearbyint(code)));
   }
   ValueId constant = codes(rw, i16_type(shape, scale), values, "mask");
-  return rw.make(hides_only ? Op::Minimum : Op::Add, {scores, constant}, {}, type);
+  return rw.make(hides ? Op::Minimum : Op::Add, {scores, constant}, {}, type);
 }
 
 // attention(q, k, v)  ->  weighted_mean(q . k^T * scale + mask, v); of 16 bits, softmax(the same) . v
@@ -121,12 +138,14 @@ bool expand_attention(Rewriter& rw, const Node& n) {
   Range range = score_range(rw, n, scale);
   // A masked score is kNothing below the lowest one.
   double most = std::max(range.max, -(range.min - (hidden ? kNothing : 0)));
+  const bool hides = hidden && hides_only(*hidden, most);
+  if (hidden && !hides) most = std::max(most, reach_with_mask(range, *hidden, hidden_shape.back()));
   Ints swap;
   for (int i = 0; i < rw.type(k).rank(); ++i) swap.push_back(i);
   std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
   Type scores_type = i16_type(scores_shape, most / 32767);
   ValueId scores = rw.make(Op::MatMul, {q, transpose(rw, k, swap)}, {{Key::Scale, scale}}, scores_type);
-  if (hidden) scores = add_mask(rw, scores, *hidden, hidden_shape, -most);
+  if (hidden) scores = add_mask(rw, scores, *hidden, hidden_shape, hides);
   if (narrow) {
     rw.replace(n, weighted_mean(rw, scores, v, out, {}));
     return true;

@@ -64,7 +64,7 @@ std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id) {
   const Node* n = rw.graph().producer(id);
   if (!n) return std::nullopt;
   if (n->op == Op::Cast) return extremes_of_cast(rw, *n);
-  if (n->op == Op::Clamp && is_plain_integer(rw.type(id)) && n->has(Key::Min) && n->has(Key::Max))
+  if (n->op == Op::Clamp && n->has(Key::Min) && n->has(Key::Max))
     return counted(static_cast<int64_t>(n->real(Key::Min)), static_cast<int64_t>(n->real(Key::Max)));
   if (is_place(*n) && is_codes(rw.type(n->inputs[0])))
     return counted(0, rw.type(n->inputs[0]).shape[static_cast<size_t>(n->integer(Key::Axis))] - 1);
@@ -81,6 +81,12 @@ std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id) {
   return counted(low, high);
 }
 
+// The codes that an integer was cast from, kNone if it was not.
+ValueId codes_before(const Rewriter& rw, ValueId id) {
+  const Node* n = rw.graph().producer(id);
+  return n && n->op == Op::Cast && is_count(rw.type(n->inputs[0])) ? n->inputs[0] : kNone;
+}
+
 // The same number as codes. extremes_of() knows it.
 ValueId as_count(Rewriter& rw, ValueId id) {
   const Type type = count_type(rw.type(id).shape, *extremes_of(rw, id));
@@ -90,7 +96,7 @@ ValueId as_count(Rewriter& rw, ValueId id) {
   const Attrs attrs = n.attrs;
   const std::vector<ValueId> inputs = n.inputs;
   if (op == Op::Cast) {
-    if (is_count(rw.type(inputs[0]))) return inputs[0];
+    if (codes_before(rw, id) != kNone) return inputs[0];
     if (rw.type(inputs[0]).dtype != DType::Bool) return as_count(rw, inputs[0]);
     Type flags = quantized(DType::I8, type.shape, 1.0, 0);
     flags.quant->qmin = 0;
@@ -99,6 +105,7 @@ ValueId as_count(Rewriter& rw, ValueId id) {
   }
   if (is_place(n)) return rw.make(Op::Cast, {id}, {{Key::DType, DType::F32}}, type);
   if (op == Op::Clamp) {
+    if (ValueId before = codes_before(rw, inputs[0]); before != kNone) return rw.make(op, {before}, attrs, type);
     if (extremes_of(rw, inputs[0])) return rw.make(op, {as_count(rw, inputs[0])}, attrs, type);
     return rw.make(Op::Cast, {id}, {{Key::DType, DType::F32}}, type);  // its operand may be anything
   }
@@ -158,6 +165,14 @@ bool quantize_count(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// By arithmetic of integers, which may have been moved since.
+bool is_computed(const Rewriter& rw, ValueId id) {
+  const Node* n = rw.graph().producer(id);
+  while (n && is_moved(*n)) n = rw.graph().producer(n->inputs[0]);
+  if (n && n->op == Op::Clamp) return codes_before(rw, n->inputs[0]) != kNone || extremes_of(rw, n->inputs[0]);
+  return n && (n->op == Op::Add || n->op == Op::Sub || n->op == Op::Mul || n->op == Op::Where);
+}
+
 // a small integer as codes  ->  its own codes, requantized; as another integer  ->  a cast of its codes
 bool cast_count(Rewriter& rw, const Node& n) {
   const Type out = rw.type(n.outputs[0]);
@@ -165,13 +180,26 @@ bool cast_count(Rewriter& rw, const Node& n) {
   if (!before || !needs_codes(rw, n.inputs[0])) return false;
   if (is_codes(out)) {
     if (!extremes_of(rw, n.inputs[0])) return false;
-    const bool clamped = before->op == Op::Clamp && !extremes_of(rw, before->inputs[0]);
+    const bool clamped =
+        before->op == Op::Clamp && codes_before(rw, before->inputs[0]) == kNone && !extremes_of(rw, before->inputs[0]);
     if (clamped || is_place(*before)) return false;  // this is how it enters
     replace_by_codes(rw, n, n.inputs[0]);
     return true;
   }
-  if (!is_integer_type(out) || before->op != Op::Cast || !is_count(rw.type(before->inputs[0]))) return false;
-  rw.replace(n, rw.make(Op::Cast, {before->inputs[0]}, n.attrs, out));
+  if (!is_integer_type(out) || out.dtype == DType::I64) return false;
+  ValueId count = codes_before(rw, n.inputs[0]);
+  if (count == kNone && (!is_computed(rw, n.inputs[0]) || !extremes_of(rw, n.inputs[0]))) return false;
+  if (count == kNone) count = as_count(rw, n.inputs[0]);
+  rw.replace(n, rw.make(Op::Cast, {count}, n.attrs, out));
+  return true;
+}
+
+// integers of whole numbers  ->  of their codes
+bool cast_whole(Rewriter& rw, const Node& n) {
+  const Node* reals = rw.producer(n, 0, Op::Dequantize);
+  const Type out = rw.type(n.outputs[0]);
+  if (!reals || !is_integer_type(out) || !is_count(rw.type(reals->inputs[0]))) return false;
+  rw.replace(n, rw.make(Op::Cast, {reals->inputs[0]}, n.attrs, out));
   return true;
 }
 
@@ -213,6 +241,7 @@ std::span<const Rule> count_rules() {
       {"sum-counts", {Op::Sum}, sum_counts},
       {"compare-counts", {Op::Compare}, compare_counts},
       {"cast-count", {Op::Cast}, cast_count},
+      {"cast-whole", {Op::Cast}, cast_whole},
       {"quantize-count", {Op::Quantize}, quantize_count},
       {"argmax-by-maximum", {Op::ArgMax}, argmax_by_maximum},
   };

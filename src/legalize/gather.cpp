@@ -29,6 +29,8 @@ bool gathers_integers(const Rewriter& rw, const Node& n) {
   return is_plain_integer(rw.type(n.inputs[0])) || gathers_codes(rw, n);
 }
 
+bool of_8_or_16_bits(const Type& type) { return type.dtype == DType::I8 || type.dtype == DType::I16; }
+
 struct Run {
   int64_t start, end;
 };
@@ -89,7 +91,7 @@ bool fits_one_hot(const Rewriter& rw, const Node& n) {
   constexpr int64_t kMostWeights = 1 << 16, kMostRows = 1 << 15;
   const Value &table = rw.value(n.inputs[0]), &index = rw.value(n.inputs[1]);
   if (facts_of(rw).has_gather || !gathers_codes(rw, n) || index.constant) return false;
-  if (!table.constant && table.type.dtype != DType::I8) return false;
+  if (!table.constant && !of_8_or_16_bits(table.type)) return false;
   int64_t rows = table.type.shape[static_cast<size_t>(n.integer(Key::Axis))];
   int64_t elements = element_count(table.type.shape), count = element_count(index.type.shape);
   return elements > 0 && elements <= kMostWeights && rows * count <= kMostWeights && rows <= kMostRows;
@@ -184,8 +186,8 @@ bool gather_single_elements(Rewriter& rw, const Node& n) {
   const Type x = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
   const int64_t count = element_count(out.shape);
   if (!gathers_integers(rw, n) || count == 0 || count > kMost) return false;
-  if (!facts_of(rw).has_gather && (x.dtype != DType::I8 || !x.quantized() || count * element_count(x.shape) > kMost))
-    return false;
+  const bool small = x.quantized() && of_8_or_16_bits(x) && count * element_count(x.shape) <= kMost;
+  if (!facts_of(rw).has_gather && !small) return false;
   auto axis = static_cast<size_t>(n.integer(Key::Axis));
   const std::vector<int64_t> strides = row_major_strides(x.shape), own = row_major_strides(out.shape);
   std::vector<int64_t> others;

@@ -50,6 +50,18 @@ bool view_costs(Rewriter& rw, ValueId x) {
   return !rw.used_once(x) || (facts_of(rw).tables_want_bricks && producer && producer->op == Op::Unary);
 }
 
+// regor stores a sum of rows that a table reads in bricks, and writes it turned, for which they are too small: it
+// overwrites what is stored after it (docs/regor-defects.md, table_of_a_sum_and_a_slice).
+bool overruns_bricks(Rewriter& rw, const Node& n, const Block& block) {
+  constexpr int64_t kMost = 1 << 14;  // elements, of which a copy costs little
+  const DType dtype = rw.type(n.outputs[0]).dtype;
+  if (!facts_of(rw).fuses_transposes || block.length * block.after > kMost) return false;
+  if (dtype != DType::I8 && dtype != DType::I16) return false;
+  const std::vector<Use>& uses = rw.value(n.outputs[0]).uses;
+  return std::any_of(uses.begin(), uses.end(),
+                     [&](const Use& use) { return use.node != kNone && rw.graph().node(use.node).op == Op::Unary; });
+}
+
 // The rows of [1,height,W,C] added up, over `divisor`.
 ValueId sum_rows(Rewriter& rw, ValueId x, double divisor, Type type, const Node* clamp_from = nullptr) {
   const Shape shape = rw.type(x).shape;
@@ -69,11 +81,12 @@ bool sum_by_conv(Rewriter& rw, const Node& n) {
   if (!block || block->before != 1 || block->after == 1) return false;  // a sum over channels is cheap
   bool plane = block->first != block->last;
   const NpuFacts& facts = facts_of(rw);
-  if (facts.fuses_transposes && !plane && !rw.producer(n, 0, Op::Conv))
+  const bool must = !plane && overruns_bricks(rw, n, *block);
+  if (facts.fuses_transposes && !plane && !must && !rw.producer(n, 0, Op::Conv))
     return false;  // other producers write their result transposed, at no cost
   constexpr int64_t kSmallPlane = 49;
   int64_t depth = facts.channels_at_once;
-  bool shared = view_costs(rw, n.inputs[0]), uneven = block->after % depth != 0;
+  bool shared = !must && view_costs(rw, n.inputs[0]), uneven = !must && block->after % depth != 0;
   if (!shared && uneven && block->length <= kSmallPlane) return false;
   bool rows_first = shared || uneven;
   if (rows_first && (!plane || in.size() != 4 || block->last != 2 || in[1] > facts.max_conv_height)) return false;

@@ -44,6 +44,32 @@ bool holds_scores(const Context& c, const Draft& draft) {
   return reader != kNone && read_only_by(c, draft, reader);
 }
 
+// Its results are whole numbers, whatever its operands are.
+bool gives_whole_numbers(const Graph& graph, const Node& n) {
+  if (n.op == Op::Cast) return !is_float(graph.type(n.inputs[0]).dtype) && !graph.type(n.inputs[0]).quantized();
+  if (n.op == Op::Div) return n.has(Key::Mode);
+  const UnaryFunction* function = n.op == Op::Unary ? unary_function(n.text(Key::Fn)) : nullptr;
+  if (!function) return false;
+  auto parameter = [&](Key key) { return static_cast<float>(n.real(key, 0)); };
+  for (float x : {-2.6f, 0.3f, 1.9f, 7.5f}) {
+    const float y = function->of(x, parameter(Key::Alpha), parameter(Key::Beta));
+    if (y != std::nearbyint(y)) return false;
+  }
+  return true;
+}
+
+// The type in which whole numbers are exact: what is cast to an integer must not be 2.99 where it was 3.
+std::optional<Type> whole_type(const Context& c, const Draft& draft, Precision precision, const Range& range) {
+  for (ValueId source : draft.sources) {
+    const Node* producer = c.graph.producer(c.borders.measured_origin(c.graph, source));
+    if (!producer || !gives_whole_numbers(c.graph, *producer)) return std::nullopt;
+  }
+  const bool wide = precision == Precision::Int16;
+  const double most = wide ? 32767 : 127;
+  if (draft.sources.empty() || range.min < -most || range.max > most) return std::nullopt;
+  return quantized(wide ? DType::I16 : DType::I8, {}, 1.0, 0);
+}
+
 Precision precision_of_value(const Context& c, ValueId id) {
   Precision usual = c.request.options.precision;
   const std::string& name = c.graph.value(c.borders.measured_id(id)).name;
@@ -112,7 +138,10 @@ Range range_of(const Context& c, Draft& draft) {
 
 Type type_of(const Context& c, Draft& draft) {
   if (draft.pinned) return *draft.pinned;
-  return activation_type(precision_of(c, draft), {}, range_of(c, draft));
+  const Precision precision = precision_of(c, draft);
+  const Range range = range_of(c, draft);
+  if (std::optional<Type> whole = whole_type(c, draft, precision, range)) return *whole;
+  return activation_type(precision, {}, range);
 }
 
 bool read_only_by(const Context& c, const Draft& draft, NodeId node) {

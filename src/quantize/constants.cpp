@@ -67,6 +67,12 @@ Range mask_range(const Node& node, const Value& mask, const Range& result) {
   return range;
 }
 
+bool holds_infinity(const Value& constant) {
+  Tensor tensor = to_tensor(constant);
+  std::span<const float> x = tensor.as<float>();
+  return std::any_of(x.begin(), x.end(), [](float one) { return std::isinf(one); });
+}
+
 // The type of a constant operand of anything but a layer.
 Type parameter_type(const Work& work, const Node& node, size_t index) {
   const Graph& graph = work.graph;
@@ -99,7 +105,8 @@ Type parameter_type(const Work& work, const Node& node, size_t index) {
   if (node.op == Op::Attention && index == 3) {
     bool known = node.id < measured.inner.size() && !measured.inner[node.id].empty();
     double scores = known ? measured.inner[node.id][1] - measured.inner[node.id][0] : 16.0;
-    range.min = std::max(range.min, -(2 * scores + 32));
+    const double deepest = -(2 * scores + 32);
+    range.min = holds_infinity(value) ? deepest : std::max(range.min, deepest);
     return symmetric_wide(value.type.shape, range);
   }
   bool wide = graph.type(output).dtype == DType::I16;
