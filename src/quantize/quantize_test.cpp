@@ -313,6 +313,14 @@ TEST(Quantize, a_causal_mask_leaves_the_scores_their_range) {
   }
 }
 
+// Looked at as a mask, because it is added to scores: a number without dims.
+TEST(Quantize, a_scalar_that_is_added_to_scores_has_a_range) {
+  Net net;
+  ValueId sum = net.node(Op::Add, {net.input({2, 4}), net.input({}, "s")}, {}, "sum");
+  net.graph.add_output(net.node(Op::Softmax, {sum}, {{Key::Axis, int64_t{1}}}, "softmax"));
+  EXPECT_GT(run(net, net.samples()).db, 30);
+}
+
 TEST(Quantize, attention_measures_the_scores_that_its_mask_leaves) {
   Net net;
   Buffer allowed;
