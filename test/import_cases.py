@@ -305,6 +305,7 @@ def movement():
         "contiguous": (lambda x: x.transpose(1, 2).contiguous().view(2, 60), (X,)),
         "channels_last": (lambda x: x.contiguous(memory_format=torch.channels_last) + 1, (X,)),
         "clone": (lambda x: x.clone(), (X,)),
+        "copy_strided": (lambda x: torch.ops.prims.copy_strided(x, [1, 3]) * 2, (torch.randn(3, 4),)),
         "detach": (lambda x: x.detach() * 2, (X,)),
         "dropout": (lambda x: F.dropout(x, 0.5, training=False), (X,)),
         "to_int": (lambda x: x.to(torch.int64), (X,)),

@@ -447,6 +447,7 @@ constexpr Row kMoveRows[] = {
     {"aten.alias.default", "self", same, "", RowKind::View},
     {"aten.detach.default", "self", same, "", RowKind::View},
     {"aten.lift_fresh_copy.default", "self", same},
+    {"prims.copy_strided.default", "a, stride", same},  // what run_decompositions() makes of some copies
     {"aten.lift_fresh.default", "self", same, "", RowKind::View},
     {"aten.lift.default", "self", same},
     {"aten.resolve_conj.default", "self", same, "", RowKind::View},
