@@ -159,6 +159,9 @@ Range histogram_range(const Statistics& s, int levels) {
   return {min + bin_width(s) * static_cast<double>(start), min + bin_width(s) * static_cast<double>(end + 1)};
 }
 
+// 16 bits have a bit to spare: it costs 6 dB of 90, and what is clipped on inputs that no sample showed costs more.
+constexpr double kHeadroom = 2;
+
 Range choose_range(const Statistics& s, Method method, double percentile, int levels, double room) {
   if (s.empty()) return {};
   Range all{static_cast<double>(s.min), static_cast<double>(s.max)};
@@ -167,7 +170,10 @@ Range choose_range(const Statistics& s, Method method, double percentile, int le
     case Method::MinMax: return with_zero(all);
     case Method::Percentile: return with_zero(percentile_range(s, percentile));
     case Method::Histogram: return with_zero(histogram_range(s, levels));
-    case Method::Mse: return widened(with_zero(mse_range(s, levels)), s, room);
+    case Method::Mse: {
+      const Range range = widened(with_zero(mse_range(s, levels)), s, room);
+      return levels > 256 ? Range{kHeadroom * range.min, kHeadroom * range.max} : range;
+    }
   }
   return with_zero(all);
 }

@@ -10,7 +10,8 @@
 namespace swoop {
 
 // `levels`: codes that the type has (256, 65536). The result includes zero. Mse leaves room for what few samples have
-// not shown, `room` times as far as others are likely to reach; the other methods stay inside what was measured.
+// not shown, `room` times as far as others are likely to reach, and with 16 bits as much again; the other methods stay
+// inside what was measured.
 Range choose_range(const Statistics& statistics, Method method, double percentile, int levels, double room = 1);
 
 // The search of PyTorch's HistogramObserver: bounds are moved inwards while the expected square error falls.

@@ -58,6 +58,18 @@ constexpr std::string_view kMasked = R"(graph "g" (%x: f32[4,8], %keep: f32[8])
   return %y
 )";
 
+// Twice what was measured: 8 bits would be coarser by that, 16 bits have a bit to spare.
+TEST(Unseen, sixteen_bits_hold_inputs_that_are_larger_than_every_sample) {
+  constexpr std::string_view text = R"(graph "g" (%x: f32[8])
+  %y = mul %x, %x : f32[8] name "y"
+  return %y
+)";
+  QuantizeOptions wide;
+  wide.precision = Precision::Int16;
+  EXPECT_LT(range_of(quantized_with(text, wave).type("y")).max, 1.3);
+  EXPECT_GE(range_of(quantized_with(text, wave, wide).type("y")).max, 1.99);
+}
+
 TEST(Unseen, what_a_mask_hides_does_not_make_the_range_of_the_scores) {
   Quantized q = quantized_with(kMasked, [](size_t i, size_t s, size_t e) { return i == 0 ? wave(i, s, e) : e % 2; });
   ASSERT_TRUE(q.report) << q.report.error().message;
