@@ -227,8 +227,7 @@ Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samp
   Graph finest = typed_at(0);
   const double bytes = allowed > 0 ? encoded_bytes(finest) : 0;
   if (bytes == 0) return Confirmed{std::move(finest), {}};
-  OpaqueKernels* opaque = request.options.opaque;
-  TRY_ASSIGN(const Trials trials, Trials::start(prepared, samples, opaque, samples_to_judge(prepared)));
+  const Trials trials(prepared, samples, request.measured, request.options.opaque, samples_to_judge(prepared));
   TRY_ASSIGN(const std::vector<Noise> before, trials.noise(finest));
   double rate = hint > 0 ? hint : allowed;
   for (int trial = 0; trial < kTrials; ++trial) {
