@@ -249,12 +249,16 @@ Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKer
   // A branch that no sample takes still needs ranges: then every branch runs on what it would be given.
   for (bool every_branch : {false, true}) {
     std::vector<Tensor> previous;
+    std::vector<std::vector<Tensor>> first;
     for (const std::vector<Tensor>& sample : samples.inputs) {
       if (without_last && !every_branch && &sample == &samples.inputs.back()) *without_last = measured;
       std::vector<Tensor> inputs = sample;
       carry_state(graph, previous, inputs);
       TRY_ASSIGN(previous, watch.run(inputs, every_branch));
+      if (first.size() < Measured::kKept) first.push_back(previous);
     }
+    measured.first_outputs = std::move(first);
+    measured.last_outputs = std::move(previous);
     if (all_ran(measured)) break;
   }
   TRY(check_numbers(graph, measured));

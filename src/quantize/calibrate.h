@@ -22,6 +22,10 @@ struct Measured {
   std::vector<float> lowest_peak;    // by value id, of masked scores: the smallest of the rows' largest elements
   std::map<NodeId, std::vector<Measured>> bodies;
   bool ran = false;
+  // Of the whole model, what it gives for the first samples and for the last: quantized graphs are compared with them.
+  static constexpr size_t kKept = 4;
+  std::vector<std::vector<Tensor>> first_outputs = {};
+  std::vector<Tensor> last_outputs = {};
 };
 
 // `without_last`, where it is given, gets what all samples but the last one show, or nothing if that says too little.

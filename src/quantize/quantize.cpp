@@ -143,6 +143,7 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   report.values = std::move(chosen.values);
   report.bias_corrected = chosen.bias_corrected;
   report.warnings = doubts(prepared, measured, report);
+  if (report.equalized == 0) report.float_outputs = std::move(measured.first_outputs);
   return report;
 }
 

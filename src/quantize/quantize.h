@@ -149,8 +149,9 @@ struct QuantizeReport {
   std::span<const Candidate> raised_layers() const {
     return ranking ? std::span(ranking->candidates).first(raised) : std::span<const Candidate>();
   }
-  std::vector<std::string> warnings;  // what the samples do not show
-  double calibrate_seconds = 0;       // executing the samples and measuring, the first time
+  std::vector<std::string> warnings;               // what the samples do not show
+  std::vector<std::vector<Tensor>> float_outputs;  // of the first samples; none where equalizing changed the graph
+  double calibrate_seconds = 0;                    // executing the samples and measuring, the first time
 };
 
 // Types for all that is float. Samples must fit the graph (load_samples sees to it). Constants of the result are the

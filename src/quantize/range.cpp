@@ -92,19 +92,25 @@ Range mse_range(const Statistics& s, int levels) {
   double lowest = std::min(min, 0.0);
   double highest = std::max(static_cast<double>(s.max), 0.0);
   auto rounded = static_cast<double>(s.count);
+  const size_t highs = highest > 0 ? kParts / 2 + 1 : 1;
+  double high[kParts / 2 + 1], above[kParts / 2 + 1], errors[kParts / 2 + 1];
+  for (size_t j = 0; j < highs; ++j) {
+    high[j] = highest * (1.0 - static_cast<double>(j) / kParts);
+    above[j] = high[j] < static_cast<double>(s.max) ? clipped_above(high[j]) : 0.0;
+  }
   Range best{lowest, highest};
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i <= (lowest < 0 ? kParts / 2 : 0); ++i) {
     double low = lowest * (1.0 - static_cast<double>(i) / kParts);
     double below = low > min ? clipped_below(low) : 0.0;
-    for (int j = 0; j <= (highest > 0 ? kParts / 2 : 0); ++j) {
-      double high = highest * (1.0 - static_cast<double>(j) / kParts);
-      double step = (high - low) / (levels - 1);
-      double error =
-          below + (high < static_cast<double>(s.max) ? clipped_above(high) : 0.0) + rounded * step * step / 12;
-      if (error >= least) continue;
-      least = error;
-      best = {low, high};
+    for (size_t j = 0; j < highs; ++j) {
+      const double step = (high[j] - low) / (levels - 1);
+      errors[j] = below + above[j] + rounded * step * step / 12;
+    }
+    for (size_t j = 0; j < highs; ++j) {
+      if (errors[j] >= least) continue;
+      least = errors[j];
+      best = {low, high[j]};
     }
   }
   return best;

@@ -17,17 +17,12 @@ constexpr double kUsual = 1;
 struct Fold {
   const Sample& sample;
   const Measured& others;
-  std::vector<Tensor> exact;
+  const std::vector<Tensor>& exact;
 };
 
 class RoomJudge {
  public:
   RoomJudge(const Graph& prepared, const TypeRequest& request) : prepared_(prepared), request_(request) {}
-
-  Result<Fold> fold(const Sample& sample, const Measured& others) const {
-    TRY_ASSIGN(std::vector<Tensor> exact, execute(prepared_, sample, {request_.options.opaque}));
-    return Fold{sample, others, std::move(exact)};
-  }
 
   // Of each float output, with the ranges of `measured`, in dB.
   Result<std::vector<double>> figures(const Fold& fold, const Measured& measured, double room) const {
@@ -93,7 +88,7 @@ Result<bool> less_is_better(const RoomJudge& judge, const Graph& prepared, const
     rest.inputs.erase(rest.inputs.begin() + static_cast<int64_t>(i));
     Result<Measured> others = calibrate(prepared, rest, request.options.opaque);
     if (!others) return false;  // the others alone say too little
-    TRY_ASSIGN(const Fold fold, judge.fold(samples.inputs[i], *others));
+    const Fold fold{samples.inputs[i], *others, request.measured.first_outputs[i]};
     TRY_ASSIGN(const double with_less, judge.unseen_db(fold, less));
     TRY_ASSIGN(const double usual, judge.unseen_db(fold, kUsual));
     gain = with_less - usual;
@@ -117,7 +112,7 @@ Result<std::optional<LeftOut>> choose_room(const Graph& prepared, const Samples&
   constexpr double kLoses = 1, kGains = 1.5;
   constexpr double kLess = 0.25;
   const RoomJudge judge(prepared, request);
-  TRY_ASSIGN(const Fold last, judge.fold(samples.inputs.back(), others));
+  const Fold last{samples.inputs.back(), others, request.measured.last_outputs};
   TRY_ASSIGN(Judgement best, judgement(judge, last, request.measured, kUsual));
   if (!best.worst || request.options.method != Method::Mse) return best.worst;
   for (double room : {2.0, 4.0}) {

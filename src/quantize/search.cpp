@@ -142,7 +142,7 @@ Result<std::set<std::string>> search_precision(const Graph& prepared, const Type
                                                const Samples& samples, QuantizeReport& report) {
   const QuantizeOptions& options = request.options;
   const std::set<std::string>& raised = request.raised;
-  TRY_ASSIGN(const Trials trials, Trials::start(prepared, samples, options.opaque));
+  const Trials trials(prepared, samples, request.measured, options.opaque);
   const Search search(prepared, request, trials);
   const double wanted = *options.min_sqnr;
   report.wanted_sqnr = wanted;

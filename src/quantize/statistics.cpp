@@ -6,15 +6,8 @@
 #include <mutex>
 
 #include "support/check.h"
+#include "support/clones.h"
 #include "support/parallel.h"
-
-// Compiled for plain x86-64 and for AVX2; only comparisons, additions and one multiplication, so both give the same
-// bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define STATISTICS_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define STATISTICS_CLONES
-#endif
 
 namespace swoop {
 
@@ -40,7 +33,7 @@ struct Extent {
 };
 
 // True when all elements are finite, which nearly all tensors are; then extent is complete.
-STATISTICS_CLONES bool plain_extent(const float* x, size_t count, Extent& extent) {
+SWOOP_CLONES bool plain_extent(const float* x, size_t count, Extent& extent) {
   float low[kLanes], high[kLanes], bad[kLanes] = {};
   for (size_t j = 0; j < kLanes; ++j) low[j] = high[j] = x[0];
   size_t i = 0;
@@ -90,7 +83,7 @@ Grid grid_of(float min, float max) {
 }
 
 // The bin numbers of a block are computed side by side, then counted; four counters per bin keep repeated values apart.
-STATISTICS_CLONES void bin_block(const float* x, size_t count, Grid grid, int32_t* index) {
+SWOOP_CLONES void bin_block(const float* x, size_t count, Grid grid, int32_t* index) {
   constexpr auto kLast = static_cast<float>(Statistics::kBins - 1);
   for (size_t i = 0; i < count; ++i) {
     float at = (x[i] - grid.low) * grid.per_width;

@@ -4,20 +4,12 @@
 
 namespace swoop {
 
-Trials::Trials(const Graph& prepared, std::span<const Sample> samples, OpaqueKernels* opaque)
-    : prepared_(prepared), samples_(samples), opaque_(opaque) {}
-
-Result<Trials> Trials::start(const Graph& prepared, const Samples& samples, OpaqueKernels* opaque, size_t count) {
-  const std::span<const Sample> all(samples.inputs);
-  Trials trials(prepared, all.first(std::min({all.size(), kSamples, count})), opaque);
-  for (const Sample& sample : trials.samples_) {
-    Sample inputs = sample;
-    if (!trials.exact_.empty()) carry_state(prepared, trials.exact_.back(), inputs);
-    TRY_ASSIGN(std::vector<Tensor> outputs, execute(prepared, inputs, {opaque}));
-    trials.exact_.push_back(std::move(outputs));
-  }
-  return trials;
-}
+Trials::Trials(const Graph& prepared, const Samples& samples, const Measured& measured, OpaqueKernels* opaque,
+               size_t count)
+    : prepared_(prepared),
+      samples_(std::span(samples.inputs).first(std::min(measured.first_outputs.size(), count))),
+      opaque_(opaque),
+      exact_(measured.first_outputs) {}
 
 Result<std::vector<Noise>> Trials::noise(const Graph& quantized, size_t samples) const {
   std::vector<Noise> noise(prepared_.outputs().size());

@@ -1,33 +1,31 @@
-// Quantized graphs on the first samples, against the float graph that they were made from.
+// Quantized graphs on the first samples, against what calibration saw of the float graph that they were made from.
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "accuracy/accuracy.h"
-#include "quantize/quantize.h"
+#include "quantize/calibrate.h"
 
 namespace swoop {
 
 class Trials {
  public:
-  static constexpr size_t kSamples = 4;  // a trial runs the whole graph on each
+  static constexpr size_t kSamples = Measured::kKept;  // a trial runs the whole graph on each
 
-  // With at most `count` samples, and never more than kSamples.
-  static Result<Trials> start(const Graph& prepared, const Samples& samples, OpaqueKernels* opaque,
-                              size_t count = kSamples);
+  // With at most `count` samples, and never more than kSamples. `measured` of the same graph and samples.
+  Trials(const Graph& prepared, const Samples& samples, const Measured& measured, OpaqueKernels* opaque,
+         size_t count = kSamples);
 
   // Of each output, over all samples together: one without error would lift a mean of dB.
   Result<std::vector<Noise>> noise(const Graph& quantized, size_t samples = kSamples) const;
   bool counts(size_t output) const;  // it is the caller's and float; the others have no ratio
 
  private:
-  Trials(const Graph& prepared, std::span<const Sample> samples, OpaqueKernels* opaque);
-
   const Graph& prepared_;
   std::span<const Sample> samples_;
   OpaqueKernels* opaque_;
-  std::vector<std::vector<Tensor>> exact_;  // outputs, by sample
+  std::span<const std::vector<Tensor>> exact_;  // outputs, by sample
 };
 
 }  // namespace swoop

@@ -12,6 +12,7 @@
 #include "quantize/noise.h"
 #include "quantize/trials.h"
 #include "quantize/weights.h"
+#include "support/clones.h"
 
 namespace swoop {
 
@@ -49,25 +50,29 @@ size_t symbol_of(int64_t code) { return static_cast<size_t>(code < 0 ? -2 * code
 
 // Some weights of a layer, evenly spread, each with its channel's step.
 struct Sampled {
-  float weight = 0;
-  double step = 0;
+  std::vector<double> weights;
+  std::vector<double> steps;
 };
-std::vector<Sampled> sample(std::span<const float> weights, const WeightIndex& index,
-                            const std::vector<double>& steps) {
-  std::vector<Sampled> list;
+Sampled sample(std::span<const float> weights, const WeightIndex& index, const std::vector<double>& steps) {
+  Sampled list;
   const size_t stride = std::max<size_t>(1, weights.size() / kLooksAt) | 1;  // odd: it meets all columns of a kernel
-  for (size_t i = 0; i < weights.size(); i += stride)
-    list.push_back(
-        {weights[i], steps[steps.size() == 1 ? 0 : static_cast<size_t>(index.output(static_cast<int64_t>(i)))]});
+  for (size_t i = 0; i < weights.size(); i += stride) {
+    list.weights.push_back(static_cast<double>(weights[i]));
+    list.steps.push_back(steps[steps.size() == 1 ? 0 : static_cast<size_t>(index.output(static_cast<int64_t>(i)))]);
+  }
   return list;
 }
 
-Counts count_codes(std::span<const Sampled> weights, double least) {
+SWOOP_CLONES void round_quotients(const double* numbers, const double* steps, size_t count, double* out) {
+  for (size_t i = 0; i < count; ++i) out[i] = std::rint(numbers[i] / steps[i]);
+}
+
+Counts count_codes(const Sampled& some, double least) {
+  std::vector<double> codes(some.steps.size());
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = coarser_step(some.steps[i], least);
+  round_quotients(some.weights.data(), codes.data(), codes.size(), codes.data());
   Counts counts{};
-  for (const auto& [weight, step] : weights) {
-    const auto code = static_cast<int64_t>(std::nearbyint(static_cast<double>(weight) / coarser_step(step, least)));
-    ++counts[symbol_of(std::clamp(code, -kMost, kMost))];
-  }
+  for (double code : codes) ++counts[symbol_of(std::clamp(static_cast<int64_t>(code), -kMost, kMost))];
   return counts;
 }
 
@@ -118,7 +123,7 @@ std::vector<Coarseness> forms_of(std::span<const float> weights, const WeightInd
   constexpr double kFinest = 8 * kMost, kCoarsest = 15;
   const auto [smallest, largest] = std::ranges::minmax(steps);
   std::vector<Coarseness> forms;
-  const std::vector<Sampled> some = sample(weights, index, steps);
+  const Sampled some = sample(weights, index, steps);
   const auto add = [&](double least) {
     double squares = 0, most = 0;
     for (double step : steps) {
@@ -227,8 +232,7 @@ Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samp
   Graph finest = typed_at(0);
   const double bytes = allowed > 0 ? encoded_bytes(finest) : 0;
   if (bytes == 0) return Confirmed{std::move(finest), {}};
-  OpaqueKernels* opaque = request.options.opaque;
-  TRY_ASSIGN(const Trials trials, Trials::start(prepared, samples, opaque, samples_to_judge(prepared)));
+  const Trials trials(prepared, samples, request.measured, request.options.opaque, samples_to_judge(prepared));
   TRY_ASSIGN(const std::vector<Noise> before, trials.noise(finest));
   double rate = hint > 0 ? hint : allowed;
   for (int trial = 0; trial < kTrials; ++trial) {

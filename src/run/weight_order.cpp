@@ -13,11 +13,14 @@ int round_up(int value, int step) { return (value + step - 1) / step * step; }
 class Positions {
  public:
   explicit Positions(const WeightOrder& order) : order_(order) {}
-  void add(int out, int y, int x, int in, int out_limit) {
-    bool inside = in < order_.in && out < out_limit && out < order_.out;
-    values_.push_back(
-        inside ? static_cast<int32_t>(((int64_t{out} * order_.kernel_h + y) * order_.kernel_w + x) * order_.in + in)
-               : -1);
+  // Input channels [in, in + count) of a tap.
+  void add_run(int out, int y, int x, int in, int count, int out_limit) {
+    const size_t at = values_.size();
+    values_.resize(at + static_cast<size_t>(count), -1);
+    if (out >= out_limit || out >= order_.out) return;
+    const int64_t first = ((int64_t{out} * order_.kernel_h + y) * order_.kernel_w + x) * order_.in + in;
+    for (int i = 0; i < std::min(count, order_.in - in); ++i)
+      values_[at + static_cast<size_t>(i)] = static_cast<int32_t>(first + i);
   }
   void pad(int64_t count) { values_.insert(values_.end(), static_cast<size_t>(count), -1); }
   std::vector<int32_t> take() { return std::move(values_); }
@@ -76,15 +79,14 @@ Result<std::vector<int32_t>> weight_positions_u55(const WeightOrder& order, int 
               for (int tap = 0; tap < taps; ++tap) {
                 const int x = tap % sub_w, y = tap / sub_w;
                 for (int in_inner = 0; in_inner < inner; in_inner += kInputMicroblock)
-                  for (int z = 0; z < order.microblock_depth; ++z)
-                    for (int i = 0; i < (order.depthwise ? 1 : kInputMicroblock); ++i) {
-                      int out = block + micro + z;
-                      if (y >= sub_h || out >= outputs)
-                        positions.pad(1);
-                      else
-                        positions.add(out * order.streams + stream, sub_y + y, sub_x + x, in + in_outer + in_inner + i,
-                                      order.out);
-                    }
+                  for (int z = 0; z < order.microblock_depth; ++z) {
+                    const int out = block + micro + z, count = order.depthwise ? 1 : kInputMicroblock;
+                    if (y >= sub_h || out >= outputs)
+                      positions.pad(count);
+                    else
+                      positions.add_run(out * order.streams + stream, sub_y + y, sub_x + x, in + in_outer + in_inner,
+                                        count, order.out);
+                  }
               }
         }
       }
@@ -150,8 +152,8 @@ Result<std::vector<int32_t>> weight_positions_u85(const WeightOrder& order, int 
                       for (int in_inner = 0; in_inner < input_micro; in_inner += inner_step)
                         for (int z = stream * kInterleave; z < order.microblock_depth; z += kInterleave * order.streams)
                           for (int o = 0; o < kInterleave; ++o)
-                            for (int i = 0; i < inner_step; ++i)
-                              positions.add(block + micro + z + o, y, x, in + in_outer + in_inner + i, order.out);
+                            positions.add_run(block + micro + z + o, y, x, in + in_outer + in_inner, inner_step,
+                                              order.out);
                       if (order.depthwise && taps_left % tap_round == 0)
                         positions.pad(int64_t{depthwise_padding} * order.microblock_depth / order.streams);
                     }

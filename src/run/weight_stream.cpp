@@ -192,7 +192,8 @@ Result<std::vector<int16_t>> decode_weight_stream(Bytes stream, uint64_t limit) 
       if (magnitude > 255)
         return error("The weight stream holds the weight {}, which has more than 9 bits.", magnitude);
       out.push_back(static_cast<int16_t>((folded & 1) != 0 ? -magnitude : magnitude));
-      if (zero_runs) out.insert(out.end(), static_cast<size_t>(runs[run_at++]), int16_t{0});
+      if (!zero_runs) continue;
+      if (const int run = runs[run_at++]; run > 0) out.insert(out.end(), static_cast<size_t>(run), int16_t{0});
     }
   }
   return out;
