@@ -70,7 +70,7 @@ def test_the_version_is_a_version():
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["translate"], ["--no-such-flag"], *[[c, "--no-such-flag"] for c in COMMANDS], *[[c] for c in COMMANDS if c not in ("ops", "boards", "doctor", "init", "options")]],
+    [[], ["translate"], ["--no-such-flag"], *[[c, "--no-such-flag"] for c in COMMANDS], *[[c] for c in COMMANDS if c not in ("ops", "explain", "boards", "doctor", "init", "options")]],
     ids=lambda a: " ".join(a) or "nothing",
 )
 def test_a_wrong_or_missing_word_is_named(arguments):

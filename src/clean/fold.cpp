@@ -24,6 +24,8 @@ bool fuse_clamp(Rewriter& rw, const Node& n) {
   const Type& after = rw.type(n.outputs[0]);
   if (before.quantized() ? before != after : before.dtype != after.dtype) return false;
   Range outer = clamp_range(n);
+  // A maximum has its operand's scale, which may be far too coarse for what is left below an upper bound.
+  if (!before.quantized() && info(op->op).policy == Policy::SameAsInput && outer.max < kInfinity) return false;
   Range inner = fused_range(*op);
   Range both{std::max(outer.min, inner.min), std::min(outer.max, inner.max)};
   if (!(both.min <= both.max)) return false;

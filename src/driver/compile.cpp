@@ -86,8 +86,10 @@ struct CompiledRegion {
   Buffer blob;
 };
 
-bool has_kept_weights(const CompiledRegion& region) {
-  return region.program.estimates && region.program.estimates->kept;
+// Its stream is not regor's own.
+bool has_moved_weights(const CompiledRegion& region) {
+  const std::optional<Estimates>& estimates = region.program.estimates;
+  return estimates && (estimates->kept || estimates->ahead);
 }
 
 class Compile {
@@ -279,12 +281,12 @@ class Compile {
   // does not help, it goes to the host. False: it is there already.
   Result<bool> rescue(const std::vector<RegionFault>& faults) {
     progress_.stage("finding another form for what regor gets wrong");
-    if (std::exchange(wrong_with_kept_, std::nullopt)) {
-      tried_without_kept_ = true;  // it is wrong without them as well
-    } else if (!tried_without_kept_ && std::ranges::any_of(regions_, has_kept_weights)) {
-      wrong_with_kept_ = faults.front().what;
+    if (std::exchange(wrong_with_moved_, std::nullopt)) {
+      tried_without_moved_ = true;  // it is wrong without them as well
+    } else if (!tried_without_moved_ && std::ranges::any_of(regions_, has_moved_weights)) {
+      wrong_with_moved_ = faults.front().what;
       for (CompiledRegion& region : regions_)
-        if (has_kept_weights(region)) region.blob.clear();
+        if (has_moved_weights(region)) region.blob.clear();
       return true;
     }
     for (const RegionFault& fault : faults) {
@@ -363,7 +365,7 @@ class Compile {
   }
 
   Result<NpuProgram> code_of(const CompiledRegion& region, const std::string& name) const {
-    if (wrong_with_kept_) return compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name);
+    if (wrong_with_moved_) return compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name);
     if (const NpuProgram* priced = priced_program(pipeline_, region.tosa_bytes)) return *priced;
     return npu_code(region.tosa_bytes, pipeline_.target, options_, name);
   }
@@ -497,10 +499,10 @@ class Compile {
   Buffer pte_;
   ProgramInfo info_;   // of pte_
   std::string fault_;  // the last that regor showed
-  bool tried_without_kept_ = false;
-  std::optional<std::string> wrong_with_kept_;  // what was wrong with shared weights in SRAM; then they are not
-  int tries_ = 0;                               // to meet --min-sqnr
-  std::optional<double> best_db_;               // of the tries that did not
+  bool tried_without_moved_ = false;
+  std::optional<std::string> wrong_with_moved_;  // what was wrong with weights in SRAM; then they are not
+  int tries_ = 0;                                // to meet --min-sqnr
+  std::optional<double> best_db_;                // of the tries that did not
   Timer total_;
   CompileResult result_;
 };
@@ -632,8 +634,8 @@ void Compile::summarize(const Graph& graph) {
       s.warnings.push_back(with_code(fmt::format("a region was cut before {}: {}", value, verdict.reason), Code::Cut));
   for (const CompiledRegion& region : regions_)
     if (!region.repairs.empty()) s.warnings.push_back(repaired_text(region.repairs));
-  if (wrong_with_kept_)
-    s.warnings.push_back(with_code(fmt::format("shared weights stay in flash: {}", *wrong_with_kept_), Code::Fetched));
+  if (wrong_with_moved_)
+    s.warnings.push_back(with_code(fmt::format("weights stay in flash: {}", *wrong_with_moved_), Code::Fetched));
   if (pipeline_.quantized && pipeline_.quantized->uncalibrated)
     s.warnings.push_back(
         with_code("UNCALIBRATED: the ranges were measured on random data; use the program for dry runs only",

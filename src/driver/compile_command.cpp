@@ -194,7 +194,10 @@ Command compile_command(CLI::App& app) {
       ->type_name("TIME");
 
   command->option_defaults()->group("Limits: fail, and write no file");
-  command->add_option("--max-sram", o.gates.max_sram, "where the NPU takes more bytes of SRAM (256KiB is a number)")
+  command
+      ->add_option("--max-sram", o.gates.max_sram,
+                   "where the NPU takes more bytes of SRAM (256KiB is a number); what is left of them holds weights "
+                   "ahead of their turn")
       ->transform(as_bytes())
       ->type_name("SIZE");
   command->add_option("--max-flash", o.gates.max_flash, "where the NPU takes more bytes of flash")

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "driver/commands.h"
 #include "driver/ops_tables.h"
@@ -89,8 +90,20 @@ bool names(const std::string& cell, std::string_view word) {
          (cell.ends_with(word) && cell.size() > word.size() && cell[cell.size() - word.size() - 1] == '.');
 }
 
+// What can be explained, each table's words in a line.
+std::string words_of(const std::vector<SupportTable>& tables) {
+  std::string text = "Words that `swoop explain WORD` knows:\n";
+  for (const SupportTable& table : tables) {
+    std::set<std::string_view> words;
+    for (const std::vector<std::string>& row : table.rows) words.insert(row[name_column(table)]);
+    text += fmt::format("\n{}\n  {}\n", table.title, fmt::join(words, " "));
+  }
+  return text;
+}
+
 Result<std::string> explain(const OpsFlags& flags) {
   std::vector<SupportTable> found = support_tables(std::nullopt);
+  if (flags.word.empty()) return flags.json ? json(found) : words_of(found);
   std::vector<std::string> known;
   for (SupportTable& table : found) {
     const size_t column = name_column(table);
@@ -139,7 +152,7 @@ Command explain_command(CLI::App& app) {
   auto flags = std::make_shared<OpsFlags>();
   CLI::App* command =
       app.add_subcommand("explain", "Explain a limit (u55.c3), a warning, a rule, an operator or a function");
-  command->add_option("word", flags->word, "as a summary or a report shows it")->required();
+  command->add_option("word", flags->word, "as a summary or a report shows it (default: list all)");
   command->add_flag("--json", flags->json, "print JSON");
   return {command, print_of(explain, flags)};
 }

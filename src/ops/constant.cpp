@@ -8,8 +8,9 @@ namespace swoop {
 
 namespace {
 
-// A constant with its codes as plain integers, whatever they stand for.
+// A constant with its codes as plain integers, whatever they stand for; codes of one byte as bytes.
 Tensor raw_tensor(const Value& constant) {
+  if (byte_size(constant.type.dtype) == 1) return {DType::Bool, constant.type.shape, Storage(constant.data)};
   Value plain = constant;
   plain.type.quant.reset();
   return to_tensor(plain);
@@ -17,12 +18,21 @@ Tensor raw_tensor(const Value& constant) {
 
 }  // namespace
 
+FloatElements::FloatElements(const Value& constant) {
+  const bool as_stored =
+      constant.type.dtype == DType::F32 && reinterpret_cast<uintptr_t>(constant.data.data()) % alignof(float) == 0;
+  if (!as_stored) converted_ = to_tensor(constant);
+  const std::byte* data = as_stored ? constant.data.data() : converted_.data.data();
+  all_ = {reinterpret_cast<const float*>(data), static_cast<size_t>(element_count(constant.type.shape))};
+}
+
 ValueId quantize_constant(Graph& graph, ValueId constant, const Type& type) {
-  Tensor values = to_tensor(graph.value(constant));
-  std::string name = graph.value(constant).name;
-  Result<Buffer> codes = quantize(values, type);
-  CHECK(codes, "constant {}: {}", name, codes.error().message);
-  return graph.add_constant(type, graph.store(std::move(*codes)), name);
+  const Value& value = graph.value(constant);
+  std::string name = value.name;
+  const FloatElements values(value);
+  CHECK(type.quantized() && value.type.shape == type.shape, "constant {} of shape {} cannot be quantized to {}", name,
+        to_text(value.type.shape), to_text(type));
+  return graph.add_constant(type, graph.store(quantized_codes(values.all().data(), type)), name);
 }
 
 std::optional<ValueId> fold(Graph& graph, const Node& node) {
@@ -47,10 +57,11 @@ std::optional<ValueId> fold(Graph& graph, const Node& node) {
       inputs.push_back(nullptr);
       continue;
     }
-    storage.push_back(raw ? raw_tensor(graph.value(input)) : to_tensor(graph.value(input)));
+    const bool moved = raw && static_cast<int>(inputs.size()) != facts.traits.selector;
+    storage.push_back(moved ? raw_tensor(graph.value(input)) : to_tensor(graph.value(input)));
     inputs.push_back(&storage.back());
   }
-  DType computed = raw                      ? DType::I64
+  DType computed = raw                      ? (byte_size(type.dtype) == 1 ? DType::Bool : DType::I64)
                    : type.quantized()       ? DType::F32
                    : is_integer(type.dtype) ? DType::I64
                    : is_float(type.dtype)   ? DType::F32
@@ -64,7 +75,7 @@ std::optional<ValueId> fold(Graph& graph, const Node& node) {
     if (!codes) return std::nullopt;
     data = std::move(*codes);
   } else {
-    data = to_bytes(results[0], type.dtype);
+    data = results[0].dtype == DType::Bool ? Buffer(results[0].data) : to_bytes(results[0], type.dtype);
   }
   return graph.add_constant(type, graph.store(std::move(data)), graph.value(node.outputs[0]).name);
 }

@@ -38,6 +38,9 @@ Tensor expanded(const Tensor& in, const Shape& shape);
 // there.
 std::vector<int64_t> broadcast_offsets(const Shape& from, const Shape& shape);
 
+// quantize() of as many elements as the type's shape has.
+Buffer quantized_codes(const float* from, const Type& type);
+
 // data[i] = (clamp(round(data[i] * inverse) + zero, low, high) - zero) * scale
 void fake_quantize_run(float* data, size_t count, float inverse, float scale, float zero, float low, float high);
 

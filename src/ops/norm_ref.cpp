@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/clones.h"
 #include "ops/gemm.h"
 #include "ops/infer.h"
 #include "ops/kernels.h"
 #include "ops/lanes.h"
 #include "ops/ref.h"
 #include "ops/vmath.h"
+#include "support/clones.h"
 #include "support/parallel.h"
 
 namespace swoop {

@@ -152,6 +152,16 @@ Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> 
 // A constant as a tensor (dequantized when its type is quantized); and the bytes of a tensor's elements as `dtype`
 // stores them: floats as one of the floats, integers as one of the integers.
 Tensor to_tensor(const Value& constant);
+// The elements of a constant of floats (or of codes that stand for them), where it stores them if that is possible.
+class FloatElements {
+ public:
+  explicit FloatElements(const Value& constant);
+  std::span<const float> all() const { return all_; }
+
+ private:
+  Tensor converted_;
+  std::span<const float> all_;
+};
 Buffer to_bytes(const Tensor& tensor, DType dtype);
 Tensor make_tensor(DType dtype, Shape shape);
 Tensor transposed(const Tensor& in, std::span<const int64_t> perm);

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/clones.h"
 #include "ops/infer.h"
 #include "ops/kernels.h"
 #include "ops/lanes.h"
 #include "ops/ref.h"
+#include "support/clones.h"
 #include "support/parallel.h"
 
 namespace swoop {

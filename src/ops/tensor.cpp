@@ -8,6 +8,7 @@
 #include "ops/infer.h"
 #include "ops/kernels.h"
 #include "support/check.h"
+#include "support/clones.h"
 #include "support/half.h"
 #include "support/parallel.h"
 
@@ -54,6 +55,22 @@ size_t channel_at(const Type& type, int64_t index) {
 float dequantized(int64_t q, const Quant& quant, size_t channel) {
   return (static_cast<float>(q) - static_cast<float>(quant.zero_point[channel])) *
          static_cast<float>(quant.scale[channel]);
+}
+
+SWOOP_CLONES void dequantize_run(const int8_t* codes, float* to, size_t count, float zero, float scale) {
+  for (size_t i = 0; i < count; ++i) to[i] = (static_cast<float>(codes[i]) - zero) * scale;
+}
+
+// As quantize_by() has it: codes of 8 bits are exact in f32, and what is not is far outside of them.
+SWOOP_CLONES void quantize_run(const float* from, int8_t* codes, size_t count, float inverse, float zero, float low,
+                               float high) {
+  const float of_nan = std::clamp(0.0f, low, high);
+  for (size_t i = 0; i < count; ++i) {
+    const float scaled = std::nearbyint(from[i] * inverse);
+    const float shifted = scaled + zero;
+    const float code = shifted < low ? low : shifted > high ? high : shifted;
+    codes[i] = static_cast<int8_t>(static_cast<int32_t>(scaled == scaled ? code : of_nan));
+  }
 }
 
 // Calls body(first, last, channel) on the runs of elements that share a scale.
@@ -117,7 +134,9 @@ Tensor to_tensor(const Value& constant) {
     float* to = tensor.as<float>().data();
     each_channel_run(type, count, [&](int64_t first, int64_t last, size_t channel) {
       if (type.dtype == DType::I8)  // weights: most of all constants
-        for (int64_t i = first; i < last; ++i) to[i] = dequantized(static_cast<int8_t>(data[i]), *type.quant, channel);
+        dequantize_run(reinterpret_cast<const int8_t*>(data) + first, to + first, static_cast<size_t>(last - first),
+                       static_cast<float>(type.quant->zero_point[channel]),
+                       static_cast<float>(type.quant->scale[channel]));
       else
         for (int64_t i = first; i < last; ++i)
           to[i] = dequantized(integer_at(type.dtype, data, i), *type.quant, channel);
@@ -141,9 +160,11 @@ namespace {
 
 template <typename T, typename From, typename Convert>
 Buffer stored(std::span<const From> elements, Convert convert) {
-  Buffer bytes;
-  bytes.reserve(elements.size() * sizeof(T));
-  for (From element : elements) append(bytes, static_cast<T>(convert(element)));
+  Buffer bytes(elements.size() * sizeof(T));
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const T element = static_cast<T>(convert(elements[i]));
+    std::memcpy(bytes.data() + i * sizeof(T), &element, sizeof(T));
+  }
   return bytes;
 }
 
@@ -232,13 +253,22 @@ void fake_quantize(Tensor& tensor, const Type& type) {
 Result<Buffer> quantize(const Tensor& tensor, const Type& type) {
   if (!type.quantized() || tensor.shape != type.shape || tensor.dtype != DType::F32)
     return error("a tensor of shape {} cannot be quantized to {}", to_text(tensor.shape), to_text(type));
+  return quantized_codes(tensor.as<float>().data(), type);
+}
+
+Buffer quantized_codes(const float* from, const Type& type) {
   const Quant& quant = *type.quant;
-  const float* from = tensor.as<float>().data();
   int64_t count = element_count(type.shape);
   size_t width = byte_size(type.dtype);
   Buffer bytes(static_cast<size_t>(count) * width);
   each_channel_run(type, count, [&](int64_t first, int64_t last, size_t channel) {
     const float inverse = inverse_of(quant.scale[channel]);
+    if (type.dtype == DType::I8 && std::abs(quant.zero_point[channel]) <= 128) {
+      quantize_run(from + first, reinterpret_cast<int8_t*>(bytes.data()) + first, static_cast<size_t>(last - first),
+                   inverse, static_cast<float>(quant.zero_point[channel]), static_cast<float>(quant.qmin),
+                   static_cast<float>(quant.qmax));
+      return;
+    }
     for (int64_t i = first; i < last; ++i) {
       int64_t q = quantize_by(from[i], inverse, quant.zero_point[channel], quant.qmin, quant.qmax);
       std::memcpy(bytes.data() + static_cast<size_t>(i) * width, &q, width);  // little endian: the low bytes come first

@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "ops/arithmetic.h"
-#include "ops/clones.h"
 #include "ops/kernels.h"
 #include "ops/ops.h"
 #include "ops/vmath.h"
 #include "support/check.h"
+#include "support/clones.h"
 #include "support/parallel.h"
 
 namespace swoop {

@@ -103,7 +103,7 @@ class Watch {
   }
 
   void see_peaks(ValueId id, const Tensor& tensor) {
-    auto length = static_cast<size_t>(tensor.shape.back());
+    auto length = static_cast<size_t>(tensor.shape.empty() ? 1 : tensor.shape.back());
     std::span<const float> x = tensor.as<float>();
     for (size_t row = 0; length > 0 && row < x.size() / length; ++row) {
       float peak = *std::max_element(x.begin() + static_cast<int64_t>(row * length),

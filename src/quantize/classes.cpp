@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <span>
 
 #include "quantize/class_type.h"
+#include "quantize/layers.h"
 #include "support/parallel.h"
 
 namespace swoop {
@@ -97,6 +100,60 @@ void share_joins(const Context& c, Classes& classes) {
   }
 }
 
+// Values that play one part in repeated layers: operands or results of layers with the same weights, as the steps of a
+// recurrence are. With one type they have one set of scales in the file instead of one per step (10 bytes per channel),
+// and one table per function. Joined as far as no step gets coarser than kCoarser.
+void share_part(const Context& c, Classes& classes, std::vector<size_t> parts) {
+  constexpr double kCoarser = 1.27;
+  auto scale = [&](const Draft& draft, Range range) {
+    return activation_type(precision_of(c, draft), {}, range).scale();
+  };
+  auto own_scale = [&](size_t at) { return scale(classes.drafts[at], range_of(c, classes.drafts[at])); };
+  std::erase_if(parts, [&](size_t at) { return at == kNoClass || classes.drafts[at].pinned; });
+  std::sort(parts.begin(), parts.end());
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  std::stable_sort(parts.begin(), parts.end(), [&](size_t a, size_t b) { return own_scale(a) > own_scale(b); });
+  while (!parts.empty()) {
+    const size_t into = parts.front();
+    std::vector<size_t> others;
+    Range range = range_of(c, classes.drafts[into]);
+    double finest = own_scale(into);
+    for (size_t at : std::span(parts).subspan(1)) {
+      Draft &whole = classes.drafts[into], &part = classes.drafts[at];
+      const Range both = joined(range, range_of(c, part));
+      const double least = std::min(finest, own_scale(at));
+      if (precision_of(c, part) != precision_of(c, whole) || scale(whole, both) > kCoarser * least) {
+        others.push_back(at);
+        continue;
+      }
+      range = both;
+      finest = least;
+      merge(classes, into, at);
+    }
+    classes.drafts[into].range = range;
+    parts = std::move(others);
+  }
+}
+
+void share_repeated(const Context& c, Classes& classes) {
+  std::map<ValueId, std::vector<const Node*>> layers;  // by weights
+  for (NodeId id : c.graph.order()) {
+    const Node& node = c.graph.node(id);
+    if (is_layer(node.op) && c.borders.domains[id] == Domain::Quantized && c.graph.value(node.inputs[1]).constant)
+      layers[node.inputs[1]].push_back(&node);
+  }
+  for (const auto& [weights, repeated] : layers) {
+    if (repeated.size() < 2) continue;
+    std::vector<size_t> operands, results;
+    for (const Node* node : repeated) {
+      operands.push_back(classes.of(node->inputs[0]));
+      results.push_back(classes.of(node->outputs[0]));
+    }
+    share_part(c, classes, operands);
+    share_part(c, classes, results);
+  }
+}
+
 bool only_compared(const Context& c, const Draft& draft) {
   for (ValueId member : draft.members)
     for (const Use& use : c.graph.value(member).uses)
@@ -181,6 +238,7 @@ std::vector<TypeClass> choose_classes(const Graph& graph, const Borders& borders
   const Context c{graph, borders, request};
   Classes classes = group_by_movement(graph, borders);
   share_joins(c, classes);
+  share_repeated(c, classes);
   share_comparisons(c, classes);
   pin_outputs(c, classes);
   deepen_masks(c, classes);

@@ -1,8 +1,9 @@
 // The second step of choosing types: which values share one, and what it is.
 //
 // Values that data movement makes from one another form a class. Operands of a concat join the class of its result
-// where rounding once is better than rounding twice. Each class gets one type, from what was measured of its sources;
-// the operand of a bilinear resize gets steps that are a power of two finer than the result's.
+// where rounding once is better than rounding twice. The operands of layers with the same weights, and their results,
+// join where their ranges are alike. Each class gets one type, from what was measured of its sources; the operand of a
+// bilinear resize gets steps that are a power of two finer than the result's.
 #pragma once
 
 #include <vector>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "quantize/layers.h"
 #include "quantize/range.h"
@@ -12,12 +13,21 @@ namespace swoop {
 
 namespace {
 
+// Layers that differ in nothing but the codes they read: the steps of a recurrence. Weights, bias and the types around.
+using Repeated = std::tuple<ValueId, ValueId, std::string, std::string>;
+
+Repeated repeated(const Graph& graph, const Node& layer) {
+  return {layer.inputs[1], layer.inputs.size() > 2 ? layer.inputs[2] : kNone, to_text(graph.type(layer.inputs[0])),
+          to_text(graph.type(layer.outputs[0]))};
+}
+
 // What the step works on, and what it has made so far.
 struct Work {
   Graph& graph;
   const Borders& borders;
   const TypeRequest& request;
   const WeightSteps weight_steps;
+  std::map<Repeated, ChannelStatistics> channels = {};           // of what the layers read, before they are changed
   std::map<std::pair<ValueId, std::string>, ValueId> made = {};  // constant and type -> its quantized constant
   size_t bias_corrected = 0;
 };
@@ -117,15 +127,24 @@ void quantize_parameters(Work& work, Node& node) {
       replace_constant(work, node, i, parameter_type(work, node, i));
 }
 
-// The mean error of rounded weights is taken off the bias.
-void correct_bias(Work& work, const Node& node, ValueId weights, std::vector<double>& bias) {
-  const auto& channels = work.request.measured.channels;
+// What was measured per channel of the layers' operands, those of repeated layers together: one correction keeps their
+// biases one.
+void collect_channels(Work& work) {
   const Graph& graph = work.graph;
-  auto means =
-      channels.find({work.borders.measured_id(node.inputs[0]), channels_at(node, graph.type(node.inputs[0]).rank())});
-  if (!work.request.options.correct_bias || means == channels.end() || node.inputs.size() < 3) return;
-  const std::vector<double> errors =
-      mean_errors(node, graph.value(weights), graph.value(node.inputs[1]), means->second);
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (!is_layer(node.op) || !works_on_codes(graph, node, work.borders.domains[id])) continue;
+    const auto& measured = work.request.measured.channels;
+    auto own =
+        measured.find({work.borders.measured_id(node.inputs[0]), channels_at(node, graph.type(node.inputs[0]).rank())});
+    if (own != measured.end()) work.channels[repeated(graph, node)].merge(own->second);
+  }
+}
+
+// The mean error of rounded weights is taken off the bias.
+void correct_bias(Work& work, const Node& node, const Value& weights, const ChannelStatistics& means,
+                  std::vector<double>& bias) {
+  const std::vector<double> errors = mean_errors(node, weights, work.graph.value(node.inputs[1]), means);
   bias.resize(errors.size());
   for (size_t c = 0; c < bias.size(); ++c) bias[c] += errors[c];
   ++work.bias_corrected;
@@ -135,11 +154,13 @@ void quantize_layer(Work& work, Node& node) {
   Graph& graph = work.graph;
   const ValueId weights = node.inputs[1];
   const auto step = work.weight_steps.find(weights);
+  const auto means = work.channels.find(repeated(graph, node));
   LayerConstants chosen =
       choose_layer_constants(graph, node, work.request.options, step == work.weight_steps.end() ? 0 : step->second);
   if (chosen.weight != graph.type(weights)) {
     replace_constant(work, node, 1, chosen.weight);
-    correct_bias(work, node, weights, chosen.bias);
+    if (means != work.channels.end() && node.inputs.size() > 2)
+      correct_bias(work, node, graph.value(weights), means->second, chosen.bias);
   }
   if (chosen.bias.empty() || !chosen.weight.quantized()) return;
   Type type = bias_type(graph.type(node.inputs[0]), chosen.weight, chosen.bias.size());
@@ -151,6 +172,7 @@ void quantize_layer(Work& work, Node& node) {
 
 size_t quantize_constants(Graph& graph, const Borders& borders, const TypeRequest& request) {
   Work work{graph, borders, request, coarser_steps(graph, request)};
+  if (request.options.correct_bias) collect_channels(work);
   for (NodeId id : graph.order()) {
     Node& node = graph.node(id);
     if (!works_on_codes(graph, node, borders.domains[id])) continue;

@@ -90,12 +90,14 @@ Outcome run(Net& net, const Samples& samples, const QuantizeOptions& options = {
   return outcome;
 }
 
-const Type& type_of(const Graph& graph, std::string_view name) {
+ValueId find(const Graph& graph, std::string_view name) {
   for (ValueId id = 0; id < graph.value_slots(); ++id)
-    if (graph.value(id).name == name) return graph.type(id);
+    if (graph.value(id).name == name) return id;
   ADD_FAILURE() << "no value " << name << " in\n" << print(graph);
-  return graph.type(0);
+  return 0;
 }
+
+const Type& type_of(const Graph& graph, std::string_view name) { return graph.type(find(graph, name)); }
 
 TEST(Quantize, conv_gets_quantized_operands_and_borders) {
   Net net;
@@ -176,6 +178,32 @@ TEST(Quantize, concat_of_different_ranges_keeps_the_fine_one_for_its_other_reade
   run(net, net.samples());
   EXPECT_LT(type_of(net.graph, "sigmoid").scale() * 20, type_of(net.graph, "cat").scale());
   EXPECT_EQ(type_of(net.graph, "coarse").quant, type_of(net.graph, "cat").quant);
+}
+
+// Three steps with the same weights on operands of one size, and a fourth on one that is ten times larger.
+TEST(Quantize, steps_with_the_same_weights_have_one_set_of_scales) {
+  Net net;
+  ValueId x = net.input({1, 8});
+  ValueId weights = net.noise({8, 8}, 0.3f), bias = net.noise({8}, 0.1f, "b");
+  auto step = [&](const std::string& fn, float size) {
+    ValueId operand = net.node(Op::Mul, {net.unary(x, fn), net.constant({1}, {size})}, {}, "in_" + fn);
+    net.graph.add_output(net.unary(net.node(Op::Linear, {operand, weights, bias}, {}, "out_" + fn), "tanh"));
+  };
+  step("sin", 1);
+  step("tanh", 1);
+  step("erf", 1);
+  step("cos", 10);
+  EXPECT_GT(run(net, net.samples()).db, 30);
+  const Graph& graph = net.graph;
+  const Node& first = *graph.producer(find(graph, "out_sin"));
+  for (const char* name : {"out_tanh", "out_erf"}) {
+    const Node& layer = *graph.producer(find(graph, name));
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(graph.type(layer.inputs[i]), graph.type(first.inputs[i])) << name << i;
+    EXPECT_EQ(graph.type(layer.outputs[0]), graph.type(first.outputs[0])) << name;
+    EXPECT_TRUE(std::ranges::equal(graph.value(layer.inputs[2]).data, graph.value(first.inputs[2]).data))
+        << name << ": the bias is not corrected in the same way";
+  }
+  EXPECT_GT(type_of(net.graph, "in_cos").scale(), 5 * type_of(net.graph, "in_sin").scale());
 }
 
 // conv -> bilinear resize -> concat with a wider value, whose type the resize takes.
@@ -283,6 +311,14 @@ TEST(Quantize, a_causal_mask_leaves_the_scores_their_range) {
     std::span<const float> out = outcome.outputs[0][0].as<float>();
     EXPECT_LT(out[1], 1e-2f) << "the first row sees only itself";
   }
+}
+
+// Looked at as a mask, because it is added to scores: a number without dims.
+TEST(Quantize, a_scalar_that_is_added_to_scores_has_a_range) {
+  Net net;
+  ValueId sum = net.node(Op::Add, {net.input({2, 4}), net.input({}, "s")}, {}, "sum");
+  net.graph.add_output(net.node(Op::Softmax, {sum}, {{Key::Axis, int64_t{1}}}, "softmax"));
+  EXPECT_GT(run(net, net.samples()).db, 30);
 }
 
 TEST(Quantize, attention_measures_the_scores_that_its_mask_leaves) {

@@ -260,6 +260,14 @@ double Statistics::share_outside(double low, double high) const {
   return total > 0 ? outside / total : 0;
 }
 
+void ChannelStatistics::merge(const ChannelStatistics& other) {
+  sum.resize(other.sum.size());
+  largest.resize(other.largest.size());
+  for (size_t c = 0; c < sum.size(); ++c) sum[c] += other.sum[c];
+  for (size_t c = 0; c < largest.size(); ++c) largest[c] = std::max(largest[c], other.largest[c]);
+  count += other.count;
+}
+
 void ChannelExtents::add(std::span<const float> values, size_t channels, size_t inner) {
   if (channels == 0 || inner == 0) return;
   min.resize(channels, std::numeric_limits<float>::infinity());

@@ -63,6 +63,7 @@ struct ChannelStatistics {
 
   // `inner` elements per channel in a row, the channels in a cycle of `channels`.
   void add(std::span<const float> values, size_t channels, size_t inner);
+  void merge(const ChannelStatistics& other);  // of as many channels, or none yet
 };
 
 // The extremes per channel.

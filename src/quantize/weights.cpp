@@ -25,19 +25,40 @@ int channel_axis(const Node& node, const Shape& weight) {
   return weight[1] == 1 && weight[0] == groups ? 0 : -1;
 }
 
+float largest_of(std::span<const float> row) {
+  constexpr size_t kLanes = 16;  // side by side, in vector registers
+  float lanes[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= row.size(); i += kLanes)
+    for (size_t j = 0; j < kLanes; ++j) lanes[j] = std::max(lanes[j], std::fabs(row[i + j]));
+  for (; i < row.size(); ++i) lanes[0] = std::max(lanes[0], std::fabs(row[i]));
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+// The largest weight of each output channel, without its sign.
+std::vector<float> largest_of_outputs(std::span<const float> weights, const WeightIndex& index) {
+  std::vector<float> largest(static_cast<size_t>(index.outputs));
+  if (index.transposed) {
+    index.each(
+        [&](size_t i, size_t output, size_t) { largest[output] = std::max(largest[output], std::fabs(weights[i])); });
+    return largest;
+  }
+  const size_t row = largest.empty() ? 0 : weights.size() / largest.size();
+  for (size_t output = 0; output < largest.size(); ++output)
+    largest[output] = largest_of(weights.subspan(output * row, row));
+  return largest;
+}
+
 double as_float(double x) { return static_cast<double>(static_cast<float>(x)); }
 
 // The weights' type: the largest of a channel is `limit` steps, unless the bias needs larger steps.
-Type weight_type(const Node& layer, const Tensor& weights, const WeightIndex& index, const Type& x, const Type& y,
-                 std::span<const double> bias, bool per_channel, int bits, double least_step) {
-  int axis = per_channel ? channel_axis(layer, weights.shape) : -1;
+Type weight_type(const Node& layer, const Shape& shape, std::span<const float> weights, const WeightIndex& index,
+                 const Type& x, const Type& y, std::span<const double> bias, bool per_channel, int bits,
+                 double least_step) {
+  int axis = per_channel ? channel_axis(layer, shape) : -1;
   int64_t limit = bits == 4 ? 7 : 127;
-  std::vector<float> largest(axis < 0 ? 1 : bias.size());
-  std::span<const float> w = weights.as<float>();
-  index.each([&](size_t i, size_t output, size_t) {
-    float& most = largest[axis < 0 ? 0 : output];
-    most = std::max(most, std::fabs(w[i]));
-  });
+  std::vector<float> largest = largest_of_outputs(weights, index);
+  if (axis < 0) largest = {*std::ranges::max_element(largest)};
   std::vector<double> scales;
   for (float most : largest) scales.push_back(static_cast<double>(most) / static_cast<double>(limit));
   for (size_t c = 0; c < bias.size(); ++c) {  // a bias must fit 31 bits in steps of s_x * s_w
@@ -45,7 +66,7 @@ Type weight_type(const Node& layer, const Tensor& weights, const WeightIndex& in
     scale = std::max({scale, y.scale() / x.scale() * kFinestStep, std::fabs(bias[c]) / (x.scale() * (1 << 30)), 1e-20});
   }
   for (double& scale : scales) scale = as_float(bits == 4 ? scale : coarser_step(scale, least_step));
-  return {DType::I8, weights.shape, Quant{scales, std::vector<int64_t>(scales.size(), 0), axis, -limit, limit}};
+  return {DType::I8, shape, Quant{scales, std::vector<int64_t>(scales.size(), 0), axis, -limit, limit}};
 }
 
 }  // namespace
@@ -66,9 +87,9 @@ LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, con
 
   LayerConstants chosen{weights.type, {}};
   if (weights.constant && is_plain_float(graph, layer.inputs[1]))
-    chosen.weight =
-        weight_type(layer, to_tensor(weights), index, graph.type(layer.inputs[0]), graph.type(layer.outputs[0]), bias,
-                    options.per_channel, choose(graph, layer, options).weight_bits, least_step);
+    chosen.weight = weight_type(layer, weights.type.shape, FloatElements(weights).all(), index,
+                                graph.type(layer.inputs[0]), graph.type(layer.outputs[0]), bias, options.per_channel,
+                                choose(graph, layer, options).weight_bits, least_step);
   if (has_bias) chosen.bias = std::move(bias);
   return chosen;
 }
@@ -80,14 +101,35 @@ std::vector<double> mean_errors(const Node& layer, const Value& weights, const V
         index.inputs());
   std::vector<double> mean;
   for (double sum : means.sum) mean.push_back(sum / static_cast<double>(means.count));
-  const Tensor exact = to_tensor(weights);
-  std::span<const float> w = exact.as<float>();
+  const FloatElements exact(weights);
+  const std::span<const float> w = exact.all();
   const Quant& quant = *codes.type.quant;
   std::vector<double> errors(static_cast<size_t>(index.outputs));
-  index.each([&](size_t i, size_t output, size_t input) {
-    const double rounded = static_cast<int8_t>(codes.data[i]) * quant.scale[quant.per_channel() ? output : 0];
-    errors[output] += (static_cast<double>(w[i]) - rounded) * mean[input];
-  });
+  const auto scale_of = [&](size_t output) { return quant.scale[quant.per_channel() ? output : 0]; };
+  const auto error_at = [&](size_t i, double scale, size_t input) {
+    return (static_cast<double>(w[i]) - static_cast<int8_t>(codes.data[i]) * scale) * mean[input];
+  };
+  if (index.transposed) {
+    index.each([&](size_t i, size_t output, size_t input) { errors[output] += error_at(i, scale_of(output), input); });
+    return errors;
+  }
+  // Several rows side by side: a sum has to wait for the one before, but those of other rows do not.
+  constexpr size_t kRows = 4;
+  const auto rows = errors.size(), columns = static_cast<size_t>(index.columns),
+             kernel = static_cast<size_t>(index.kernel);
+  const auto add_rows = [&](size_t first, auto count) {
+    double sums[kRows] = {}, scales[kRows] = {};
+    for (size_t r = 0; r < count; ++r) scales[r] = scale_of(first + r);
+    const size_t input = first / (rows / static_cast<size_t>(index.groups)) * columns;
+    for (size_t column = 0, i = first * columns * kernel; column < columns; ++column)
+      for (size_t k = 0; k < kernel; ++k, ++i)
+        for (size_t r = 0; r < count; ++r) sums[r] += error_at(i + r * columns * kernel, scales[r], input + column);
+    for (size_t r = 0; r < count; ++r) errors[first + r] = sums[r];
+  };
+  const bool grouped = index.groups > 1;  // then rows have other inputs than their neighbours
+  size_t row = 0;
+  for (; !grouped && row + kRows <= rows; row += kRows) add_rows(row, std::integral_constant<size_t, kRows>());
+  for (; row < rows; ++row) add_rows(row, std::integral_constant<size_t, 1>());
   return errors;
 }
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <set>
 
@@ -74,18 +73,19 @@ Counts count_codes(std::span<const Sampled> weights, double least) {
 
 // The most common codes come first where they are half of all.
 Counts with_palette(const Counts& counts, size_t all) {
-  Counts sorted = counts;
-  std::ranges::sort(sorted, std::greater<>());
-  size_t covered = 0;
-  for (size_t i = 0; i < kPalette; ++i) covered += sorted[i];
+  std::array<size_t, std::tuple_size_v<Counts>> used{};  // symbols
+  size_t symbols = 0, covered = 0;
+  for (size_t symbol = 0; symbol < counts.size(); ++symbol)
+    if (counts[symbol] > 0) used[symbols++] = symbol;
+  const auto palette = used.begin() + static_cast<int64_t>(std::min(kPalette, symbols));
+  const auto end = used.begin() + static_cast<int64_t>(symbols);
+  std::partial_sort(used.begin(), palette, end,
+                    [&](size_t a, size_t b) { return counts[a] != counts[b] ? counts[a] > counts[b] : a < b; });
+  for (auto symbol = used.begin(); symbol != palette; ++symbol) covered += counts[*symbol];
   if (covered < all / 2) return counts;
-  std::vector<size_t> order(counts.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return counts[a] > counts[b]; });
-  std::ranges::sort(order.begin() + kPalette, order.end());
   Counts result{};
-  for (size_t i = 0; i < order.size(); ++i)  // what is not in it keeps its number, behind the palette
-    result[i < kPalette ? i : std::min(order[i] + kPalette, result.size() - 1)] += counts[order[i]];
+  for (size_t i = 0; i < symbols; ++i)  // what is not in it keeps its number, behind the palette
+    result[i < kPalette ? i : std::min(used[i] + kPalette, result.size() - 1)] += counts[used[i]];
   return result;
 }
 
@@ -145,10 +145,9 @@ std::vector<RatedWeights> weights_of(const Graph& graph, const TypeRequest& requ
     const Node& node = graph.node(id);
     if (!is_settled_layer(graph, node) || !seen.insert(node.inputs[1]).second) continue;
     const Type type = choose_layer_constants(graph, node, request.options, 0).weight;
-    const Tensor weights = to_tensor(graph.value(node.inputs[1]));
+    const FloatElements weights(graph.value(node.inputs[1]));
     if (type.quant->qmax == kMost)
-      list.push_back(
-          {node.inputs[1], 0, forms_of(weights.as<float>(), WeightIndex(node, type.shape), type.quant->scale)});
+      list.push_back({node.inputs[1], 0, forms_of(weights.all(), WeightIndex(node, type.shape), type.quant->scale)});
   }
   return list;
 }
@@ -255,8 +254,13 @@ double encoded_bytes(const Graph& typed) {
     if (!is_layer(node.op) || !seen.insert(node.inputs[1]).second) continue;
     const Value& weights = typed.value(node.inputs[1]);
     if (!weights.constant || !weights.type.quantized() || weights.type.quant->qmax != kMost) continue;
+    // Equal codes follow one another: a count has to wait for the one before, but not for those of other lists.
+    constexpr size_t kLists = 4;
+    std::array<std::array<uint32_t, 256>, kLists> lists{};
+    for (size_t i = 0; i < weights.data.size(); ++i) ++lists[i % kLists][static_cast<uint8_t>(weights.data[i])];
     Counts counts{};
-    for (std::byte code : weights.data) ++counts[symbol_of(static_cast<int8_t>(code))];
+    for (const auto& list : lists)
+      for (size_t code = 0; code < list.size(); ++code) counts[symbol_of(static_cast<int8_t>(code))] += list[code];
     bits += bits_per_weight(counts, 0) * static_cast<double>(weights.data.size());
   }
   return bits / 8;

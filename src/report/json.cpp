@@ -60,11 +60,15 @@ Json region_json(const RegionSummary& region) {
             {"memories", memories_json(e)},
             {"layers", std::move(layers)},
             {"nodes", nodes_json(region.nodes)}};
-  if (e.kept)
-    json["kept_weights"] = {
-        {"bytes", e.kept->bytes}, {"operations", e.kept->operations}, {"cycles_before", e.kept->cycles_before}};
-  else
-    set_unknown(json, "kept_weights", "no weights that several operations read are worth the SRAM");
+  auto set_weights = [&](const char* key, const std::optional<WeightsInSram>& weights, const char* why) {
+    if (weights)
+      json[key] = {
+          {"bytes", weights->bytes}, {"operations", weights->operations}, {"cycles_before", weights->cycles_before}};
+    else
+      set_unknown(json, key, why);
+  };
+  set_weights("kept_weights", e.kept, "no weights that several operations read are worth the SRAM");
+  set_weights("weights_ahead", e.ahead, "no weights save cycles when they are fetched earlier");
   return json;
 }
 

@@ -98,9 +98,9 @@ std::string widened_text(const WidenedSummary& widened, bool smaller_weights) {
 }
 
 // "53.5 KiB of shared weights in SRAM for 32 operations; 1,023,375 -> 260,471 cycles"
-std::string kept_text(const KeptWeights& kept, int64_t cycles) {
-  return fmt::format("{} of shared weights in SRAM for {} operations; {} -> {} cycles", bytes(kept.bytes),
-                     kept.operations, thousands(kept.cycles_before), thousands(cycles));
+std::string weights_text(std::string_view how, const WeightsInSram& weights, int64_t cycles) {
+  return fmt::format("{} of {} for {} operations; {} -> {} cycles", bytes(weights.bytes), how, weights.operations,
+                     thousands(weights.cycles_before), thousands(cycles));
 }
 
 // "about 12 % smaller (27.4 KiB -> 24.1 KiB) for 0.10 dB"
@@ -164,8 +164,12 @@ std::string to_text(const Summary& s) {
                               hosts.empty() ? "none" : fmt::format("{}", fmt::join(hosts, ", "))));
   line("estimate", fmt::format("{} cycles, {:.3f} ms, {} MACs", thousands(totals.total_cycles), totals.inference_ms,
                                thousands(totals.macs)));
-  for (const RegionSummary& region : s.regions)
-    if (const auto& kept = region.estimates.kept) line("kept", kept_text(*kept, region.estimates.total_cycles));
+  for (const RegionSummary& region : s.regions) {
+    const auto &kept = region.estimates.kept, &ahead = region.estimates.ahead;
+    const int64_t cycles = region.estimates.total_cycles;
+    if (kept) line("kept", weights_text("shared weights in SRAM", *kept, ahead ? ahead->cycles_before : cycles));
+    if (ahead) line("ahead", weights_text("weights fetched while other layers compute", *ahead, cycles));
+  }
   if (s.widened) line("int16", widened_text(*s.widened, s.smaller_weights.has_value()));
   if (s.smaller_weights) line("weights", smaller_text(*s.smaller_weights));
   if (!s.regions.empty()) line("hottest", hottest(s, totals.total_cycles));

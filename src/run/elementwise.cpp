@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "run/output.h"
+#include "support/clones.h"
 #include "support/parallel.h"
 
 namespace swoop::ethos {
@@ -41,6 +42,7 @@ bool is_unary(Mode mode) {
 // An operand as an array with steps; a step of 0 repeats the element.
 struct Operand {
   FeatureMap map;
+  const char* in_memory = nullptr;  // what messages call it; null: a scalar or a chain buffer
   Shape3 shape;
   std::vector<int32_t> values;  // zero point subtracted
   int64_t step_y = 0, step_x = 0, step_c = 0;
@@ -114,16 +116,26 @@ Result<Operand> read_operand(Machine& machine, const MapRegisters& names, Shape3
   } else {
     TRY(machine.spend_elements(operand.shape.elements()));
     machine.blocks.reads.push_back({operand.map, operand.shape, ReadOrder::Same, names.what});
-    if (machine.rehearsal) {
-      TRY(touch_read(machine.memory, operand.map, operand.shape, names.what));
-      return operand;
-    }
-    operand.values.resize(static_cast<size_t>(operand.shape.elements()));
-    TRY(load_feature_map(machine.memory, operand.map, operand.shape, zero_point, operand.values.data(),
-                         int64_t{operand.shape.w} * operand.shape.c, operand.shape.c, names.what));
+    operand.in_memory = names.what;
+    if (machine.rehearsal) TRY(touch_read(machine.memory, operand.map, operand.shape, names.what));
   }
   set_steps(operand);
   return operand;
+}
+
+// The part of an operand that the pixels [x, x + width) of the output's row y take: at most as many elements.
+Result<void> load_part(const Machine& machine, const Operand& operand, int y, int x, int width, int32_t* out) {
+  const Shape3 part{1, operand.shape.w > 1 ? width : 1, operand.shape.c};
+  return load_feature_map(machine.memory,
+                          from_pixel(operand.map, operand.shape.h > 1 ? y : 0, operand.shape.w > 1 ? x : 0), part,
+                          operand.map.zero_point, out, int64_t{part.w} * part.c, part.c, operand.in_memory);
+}
+
+Result<void> load_all(const Machine& machine, Operand& operand) {
+  if (!operand.in_memory) return {};
+  operand.values.resize(static_cast<size_t>(operand.shape.elements()));
+  return load_feature_map(machine.memory, operand.map, operand.shape, operand.map.zero_point, operand.values.data(),
+                          int64_t{operand.shape.w} * operand.shape.c, operand.shape.c, operand.in_memory);
 }
 
 // How the U55 and U65 scale the operands of ADD and SUB: both with 16 bits, or one with 32 bits and a shift while the
@@ -276,6 +288,46 @@ void compute_row(Mode mode, int64_t* left, const int64_t* right, int64_t count, 
   }
 }
 
+SWOOP_CLONES void multiply_row(const int32_t* left, const int32_t* right, int32_t* out, int64_t count, int32_t add) {
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = static_cast<int32_t>(static_cast<uint32_t>(left[i]) * static_cast<uint32_t>(right[i]) +
+                                  static_cast<uint32_t>(add));
+}
+
+// Products of bytes that are stored as 32 bits, as in the matrix products of the U55: nothing is scaled.
+bool is_plain_product(const Machine& machine, Mode mode, const Operands& operands, const OutputStage& stage) {
+  const auto fits = [&](const Operand& operand) {
+    return operand.in_memory && operand.map.type.bytes == 1 && operand.scale == 1 && operand.shift == 0 &&
+           operand.left_shift == 0 && operand.shape.c == stage.shape.c && in_one_tile(operand.map, operand.shape) &&
+           !may_overlap(operand.map, operand.shape, stage.map, stage.shape);
+  };
+  return mode == Mode::Mul && operands.binary && takes_strips(machine, stage) && stage.map.type.bytes == 4 &&
+         !stage.clip && stage.table == Table::None && stage.global.scale == 1 && stage.global.shift == 0 &&
+         stage.global.bias == 0 && fits(operands.a) && fits(operands.b);
+}
+
+Result<void> multiply_bytes(Machine& machine, const Operands& operands, const OutputStage& stage) {
+  const int c = stage.shape.c, step = static_cast<int>(std::max<int64_t>(1, kStripElements / c));
+  const auto elements = static_cast<size_t>(step) * static_cast<size_t>(c);
+  std::vector<int32_t> left(elements), right(elements), out(elements);
+  const auto load = [&](const Operand& operand, int y, int x, int width, int32_t* to) -> Result<void> {
+    const bool repeats = operand.shape.w == 1;
+    if (repeats && x > 0) return {};  // as for the first pixels of the row
+    TRY(load_part(machine, operand, y, x, width, to));
+    for (int i = 1; repeats && i < width; ++i) std::copy_n(to, c, to + int64_t{i} * c);
+    return {};
+  };
+  for (int y = 0; y < stage.shape.h; ++y)
+    for (int x = 0; x < stage.shape.w; x += step) {
+      const int width = std::min(step, stage.shape.w - x);
+      TRY(load(operands.a, y, x, width, left.data()));
+      TRY(load(operands.b, y, x, width, right.data()));
+      multiply_row(left.data(), right.data(), out.data(), int64_t{width} * c, stage.map.zero_point);
+      TRY(write_strip(machine, stage, y, x, width, out.data()));
+    }
+  return {};
+}
+
 Result<void> check_mode(const Machine& machine, uint32_t bits) {
   constexpr uint64_t kU55 = 0x3ff, kU85 = 0x41e000f0fff;  // bit i: mode i. U85: 0-11, 16-19, 33-36, 42
   const uint64_t modes = by_encoding(machine.encoding(), kU55, kU85);
@@ -316,6 +368,9 @@ Result<void> run_elementwise(Machine& machine, uint32_t mode_bits) {
 
   const bool wide = stage.map.type.bytes == 8;
   if (machine.rehearsal) return wide ? write_output64(machine, stage, {}) : write_output(machine, stage, {});
+  if (is_plain_product(machine, mode, *read, stage)) return multiply_bytes(machine, *read, stage);
+  TRY(load_all(machine, read->a));
+  TRY(load_all(machine, read->b));
   const Shape3 shape = stage.shape;
   std::vector<int32_t> values(wide ? 0 : static_cast<size_t>(shape.elements()));
   std::vector<int64_t> values64(wide ? static_cast<size_t>(shape.elements()) : 0);

@@ -186,6 +186,8 @@ Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& comma
     if (done) {
       const Accesses accesses = machine.memory.take_accesses();
       if (options.observer != nullptr) show(machine, command, accesses, *options.observer);
+      if (machine.rehearsal)
+        machine.uses.push_back({command.position, command.is_kernel(), machine.chain_open, accesses});
       done = check_order(machine, underway, command, accesses);
     }
     if (!done) return error("{} at word {}: {}", info.name, command.position, done.error().message);
@@ -231,12 +233,26 @@ Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> input
       [&](Bytes output) { outputs.emplace_back(output.begin(), output.end()); });
 }
 
+namespace {
+
+Result<void> rehearse(Machine& machine, const NpuProgram& program) {
+  machine.rehearsal = true;
+  return run_program(
+      machine, program, {}, [](Buffer&) { return Result<void>(); }, [](Bytes) {});
+}
+
+}  // namespace
+
 Result<std::vector<NpuFault>> rehearse_npu(const NpuProgram& program) {
   Machine machine;
-  machine.rehearsal = true;
-  TRY(run_program(
-      machine, program, {}, [](Buffer&) { return Result<void>(); }, [](Bytes) {}));
+  TRY(rehearse(machine, program));
   return std::move(machine.faults);
+}
+
+Result<std::vector<OperationUse>> ethos::operation_uses(const NpuProgram& program) {
+  Machine machine;
+  TRY(rehearse(machine, program));
+  return std::move(machine.uses);
 }
 
 }  // namespace swoop

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
 namespace swoop::ethos {
@@ -31,6 +32,12 @@ Result<void> for_each_run(const FeatureMap& map, int y, int x, int channels, con
   return {};
 }
 
+// A row of the map as runs of one pixel each. Null: it is stored in bricks or tiles, or backwards.
+std::optional<Memory::Runs> runs_of_row(const FeatureMap& map, Shape3 shape, int y) {
+  if (map.bricks || shape.w > map.width0 || map.stride_x <= 0) return std::nullopt;
+  return Memory::Runs{map.pixel_address(y, 0), static_cast<uint64_t>(shape.c * map.type.bytes), map.stride_x, shape.w};
+}
+
 template <typename From, typename T>
 void widen(const std::byte* from, T* to, int64_t count, int subtract) {
   using Unsigned =
@@ -53,6 +60,12 @@ Result<void> load_as(const Memory& memory, const FeatureMap& map, Shape3 shape, 
       TRY_ASSIGN(const std::byte* from,
                  memory.readable(map.region, map.pixel_address(y, 0), static_cast<uint64_t>(count * kBytes), what));
       widen<From>(from, out + y * row_stride, count, subtract);
+      continue;
+    }
+    if (const std::optional<Memory::Runs> runs = runs_of_row(map, shape, y)) {
+      TRY_ASSIGN(const std::byte* from, memory.readable(map.region, *runs, what));
+      for (int x = 0; x < shape.w; ++x)
+        widen<From>(from + x * runs->step, out + y * row_stride + x * pixel_stride, shape.c, subtract);
       continue;
     }
     for (int x = 0; x < shape.w; ++x) {
@@ -86,6 +99,12 @@ Result<void> store_as(Memory& memory, const FeatureMap& map, Shape3 shape, const
       narrow(values + y * count, count, to);
       continue;
     }
+    if (const std::optional<Memory::Runs> runs = runs_of_row(map, shape, y)) {
+      TRY_ASSIGN(std::byte * to, memory.writable(map.region, *runs, what));
+      for (int x = 0; x < shape.w; ++x)
+        narrow(values + (int64_t{y} * shape.w + x) * shape.c, shape.c, to + x * runs->step);
+      continue;
+    }
     for (int x = 0; x < shape.w; ++x) {
       const T* from = values + (int64_t{y} * shape.w + x) * shape.c;
       TRY(for_each_run(map, y, x, shape.c, [&](int c, int count, int64_t address) -> Result<void> {
@@ -98,36 +117,64 @@ Result<void> store_as(Memory& memory, const FeatureMap& map, Shape3 shape, const
   return {};
 }
 
-// Calls body(address, bytes) for each contiguous run.
+// Calls body(runs) for all that a map covers.
 template <typename Body>
 Result<void> for_each_place(const FeatureMap& map, Shape3 shape, const Body& body) {
   const int64_t bytes = map.type.bytes;
   const bool rows = !map.bricks && map.stride_x == shape.c * bytes && shape.w <= map.width0;
   for (int y = 0; y < shape.h; ++y) {
     if (rows) {
-      TRY(body(map.pixel_address(y, 0), static_cast<uint64_t>(shape.w * shape.c * bytes)));
+      TRY(body(Memory::Runs{map.pixel_address(y, 0), static_cast<uint64_t>(shape.w * shape.c * bytes)}));
+      continue;
+    }
+    if (const std::optional<Memory::Runs> runs = runs_of_row(map, shape, y)) {
+      TRY(body(*runs));
       continue;
     }
     for (int x = 0; x < shape.w; ++x)
       TRY(for_each_run(map, y, x, shape.c, [&](int, int count, int64_t address) {
-        return body(address, static_cast<uint64_t>(count * bytes));
+        return body(Memory::Runs{address, static_cast<uint64_t>(count * bytes)});
       }));
   }
   return {};
 }
 
+// The smallest range around a map in one tile.
+NpuRange range_of(const FeatureMap& map, Shape3 shape) {
+  const int64_t runs = map.bricks ? (shape.c + kBrick - 1) / kBrick : 1;
+  const int64_t run = int64_t{map.bricks ? kBrick : shape.c} * map.type.bytes;
+  int64_t first = map.base[0], last = map.base[0] + run;
+  for (const int64_t reach : {(shape.h - 1) * map.stride_y, (shape.w - 1) * map.stride_x, (runs - 1) * map.stride_c})
+    (reach < 0 ? first : last) += reach;
+  return {map.region, static_cast<uint64_t>(first), static_cast<uint64_t>(last)};
+}
+
 }  // namespace
 
+bool in_one_tile(const FeatureMap& map, Shape3 shape) { return shape.h <= map.height0 && shape.w <= map.width0; }
+
+FeatureMap from_pixel(const FeatureMap& map, int y, int x) {
+  FeatureMap part = map;
+  part.base[0] = map.pixel_address(y, x);
+  return part;
+}
+
+bool may_overlap(const FeatureMap& a, Shape3 shape_a, const FeatureMap& b, Shape3 shape_b) {
+  const NpuRange one = range_of(a, shape_a), other = range_of(b, shape_b);
+  return one.region == other.region && static_cast<int64_t>(one.first) < static_cast<int64_t>(other.last) &&
+         static_cast<int64_t>(other.first) < static_cast<int64_t>(one.last);
+}
+
 Result<void> touch_read(const Memory& memory, const FeatureMap& map, Shape3 shape, const char* what) {
-  return for_each_place(map, shape, [&](int64_t address, uint64_t bytes) -> Result<void> {
-    TRY(memory.readable(map.region, address, bytes, what));
+  return for_each_place(map, shape, [&](const Memory::Runs& runs) -> Result<void> {
+    TRY(memory.readable(map.region, runs, what));
     return {};
   });
 }
 
 Result<void> touch_written(Memory& memory, const FeatureMap& map, Shape3 shape, const char* what) {
-  return for_each_place(map, shape, [&](int64_t address, uint64_t bytes) -> Result<void> {
-    TRY(memory.writable(map.region, address, bytes, what));
+  return for_each_place(map, shape, [&](const Memory::Runs& runs) -> Result<void> {
+    TRY(memory.writable(map.region, runs, what));
     return {};
   });
 }

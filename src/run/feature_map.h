@@ -30,6 +30,12 @@ struct FeatureMap : NpuPlace {
   int zero_point = 0;
 };
 
+// The map from pixel (y, x) on. It must be in one tile.
+bool in_one_tile(const FeatureMap& map, Shape3 shape);
+FeatureMap from_pixel(const FeatureMap& map, int y, int x);
+// Whether two maps in one tile each may have bytes in common.
+bool may_overlap(const FeatureMap& a, Shape3 shape_a, const FeatureMap& b, Shape3 shape_b);
+
 // Reads shape elements, minus subtract, to out[(y * row_stride) + (x * pixel_stride) + c]. T is int16_t, int32_t or
 // int64_t.
 template <typename T>

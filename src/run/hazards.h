@@ -16,6 +16,9 @@ struct Access {
   NpuRange range;
   bool write = false;
   const char* what = "";  // the operand, a literal compared by address: ranges of different operands are not merged
+  uint64_t touched = 0;   // bytes; fewer than the range has: there are gaps in it
+
+  bool whole() const { return touched >= range.last - range.first; }
 };
 using Accesses = std::vector<Access>;
 

@@ -44,13 +44,25 @@ struct ChainBuffer {
 };
 constexpr int kChainBuffers = 8;
 
+// What an operation or a transfer touches.
+struct OperationUse {
+  uint32_t position = 0;
+  bool kernel = false;   // else a transfer
+  bool chained = false;  // the next kernel belongs to the same piece of work
+  Accesses accesses;
+};
+
+// Of each one, in the order of the stream, without computing.
+Result<std::vector<OperationUse>> operation_uses(const NpuProgram& program);
+
 struct Machine {
   NpuConfig config;
   Registers registers;
   Memory memory;
   uint64_t work_left = 0;
-  bool rehearsal = false;        // everything but the numbers: arrays of values stay empty
-  std::vector<NpuFault> faults;  // of a rehearsal
+  bool rehearsal = false;          // everything but the numbers: arrays of values stay empty
+  std::vector<NpuFault> faults;    // of a rehearsal
+  std::vector<OperationUse> uses;  // of a rehearsal
   bool wants_summary = false;
   std::string summary;
   bool wants_block = false;
@@ -87,6 +99,9 @@ struct Machine {
     return error("{} was never set.", command_info(missing).name);
   }
 };
+
+// Elements of large feature maps that are loaded, computed and stored at a time: they stay in the cache.
+constexpr int64_t kStripElements = 4096;
 
 // Bound on the elements of one feature map: what a stream may make us allocate.
 constexpr int64_t kMaxElements = int64_t{1} << 26;

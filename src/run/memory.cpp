@@ -6,6 +6,48 @@
 
 namespace swoop::ethos {
 
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kLargePart = 256;  // of a page: worth a look at the rest of it
+
+// Calls body(page, first, last) for the parts of [first, last) in each page; it ends when body gives true.
+template <typename Body>
+void for_each_page(uint64_t first, uint64_t last, const Body& body) {
+  while (first < last) {
+    const uint64_t page = first / kPage, end = std::min(last, (page + 1) * kPage);
+    if (body(page, first, end)) return;
+    first = end;
+  }
+}
+
+}  // namespace
+
+void Region::clear(uint64_t bytes) {
+  full.assign(bytes / kPage + 1, 0);
+  written.assign(full.size() * kPage, 0);  // whole pages
+}
+
+void Region::mark(uint64_t first, uint64_t bytes) {
+  for_each_page(first, first + bytes, [&](uint64_t page, uint64_t from, uint64_t to) {
+    if (full[page]) return false;
+    std::memset(written.data() + from, 1, to - from);
+    full[page] = to - from == kPage;
+    return false;
+  });
+}
+
+const uint8_t* Region::hole(uint64_t first, uint64_t bytes) {
+  const uint8_t* found = nullptr;
+  for_each_page(first, first + bytes, [&](uint64_t page, uint64_t from, uint64_t to) {
+    if (full[page]) return false;
+    found = static_cast<const uint8_t*>(std::memchr(written.data() + from, 0, to - from));
+    if (!found && to - from >= kLargePart) full[page] = std::memchr(written.data() + page * kPage, 0, kPage) == nullptr;
+    return found != nullptr;
+  });
+  return found;
+}
+
 void Memory::add_read_only(int region, Bytes bytes) {
   Region& slot = regions_[static_cast<size_t>(region)];
   slot.data = const_cast<std::byte*>(bytes.data());  // writable stays false, so nobody writes through it
@@ -20,7 +62,7 @@ void Memory::add_scratch(int region, Buffer& storage) {
   slot.size = storage.size();
   slot.present = true;
   slot.writable = true;
-  slot.written.assign(storage.size(), 0);
+  slot.clear(storage.size());
 }
 
 void Memory::set_internal_size(uint32_t bytes) {
@@ -29,15 +71,15 @@ void Memory::set_internal_size(uint32_t bytes) {
   internal_.size = bytes;
   internal_.present = true;
   internal_.writable = true;
-  internal_.written.assign(bytes, 0);
+  internal_.clear(bytes);
 }
 
 std::string Memory::region_name(int region) {
   return region == kInternalRegion ? "internal memory" : fmt::format("region {}", region);
 }
 
-Result<const Region*> Memory::find(int region, int64_t first, uint64_t size, const char* what) const {
-  const Region* found = nullptr;
+Result<Region*> Memory::find(int region, int64_t first, uint64_t size, const char* what) const {
+  Region* found = nullptr;
   if (region == kInternalRegion)
     found = &internal_;
   else if (region >= 0 && region < kNpuRegionCount)
@@ -51,31 +93,38 @@ Result<const Region*> Memory::find(int region, int64_t first, uint64_t size, con
 }
 
 Result<const std::byte*> Memory::readable(int region, int64_t first, uint64_t size, const char* what) const {
-  TRY_ASSIGN(const Region* found, find(region, first, size, what));
-  if (!found->written.empty() && size > 0) {
-    const uint8_t* marks = found->written.data() + first;
-    if (const void* hole = std::memchr(marks, 0, size))
-      return error("{} reads byte {} of {}, which was never written.", what,
-                   first + (static_cast<const uint8_t*>(hole) - marks), region_name(region));
-  }
-  if (size > 0) note(false, what, region, static_cast<uint64_t>(first), static_cast<uint64_t>(first) + size);
-  return found->data + first;
+  return readable(region, Runs{first, size}, what);
 }
 
 Result<std::byte*> Memory::writable(int region, int64_t first, uint64_t size, const char* what) {
-  TRY_ASSIGN(const Region* found, find(region, first, size, what));
+  return writable(region, Runs{first, size}, what);
+}
+
+Result<const std::byte*> Memory::readable(int region, const Runs& runs, const char* what) const {
+  TRY_ASSIGN(Region * found, find(region, runs.first, runs.reach(), what));
+  if (runs.size == 0) return found->data + runs.first;
+  const auto first = static_cast<uint64_t>(runs.first);
+  for (int i = 0; !found->written.empty() && i < runs.count; ++i)
+    if (const uint8_t* hole = found->hole(first + static_cast<uint64_t>(i * runs.step), runs.size))
+      return error("{} reads byte {} of {}, which was never written.", what, hole - found->written.data(),
+                   region_name(region));
+  note(false, what, region, first, first + runs.reach());
+  return found->data + first;
+}
+
+Result<std::byte*> Memory::writable(int region, const Runs& runs, const char* what) {
+  TRY_ASSIGN(Region * found, find(region, runs.first, runs.reach(), what));
   if (!found->writable) return error("{} writes to {}, which is read-only.", what, region_name(region));
-  if (size > 0) {
-    Region& slot = region == kInternalRegion ? internal_ : regions_[static_cast<size_t>(region)];
-    std::memset(slot.written.data() + first, 1, size);
-    note(true, what, region, static_cast<uint64_t>(first), static_cast<uint64_t>(first) + size);
-  }
+  if (runs.size == 0) return found->data + runs.first;
+  const auto first = static_cast<uint64_t>(runs.first);
+  for (int i = 0; i < runs.count; ++i) found->mark(first + static_cast<uint64_t>(i * runs.step), runs.size);
+  note(true, what, region, first, first + runs.reach());
   return found->data + first;
 }
 
 Result<void> Memory::copy(int from, int64_t source, int to, int64_t destination, uint64_t size) {
   TRY_ASSIGN(const Region* reader, find(from, source, size, "The transfer's source"));
-  TRY_ASSIGN(const Region* writer, find(to, destination, size, "The transfer's destination"));
+  TRY_ASSIGN(Region * writer, find(to, destination, size, "The transfer's destination"));
   if (!writer->writable) return error("The transfer writes to {}, which is read-only.", region_name(to));
   // Bytes copied onto themselves stay what they are, in whatever order they are read and written.
   const bool onto_itself = from == to && source == destination;
@@ -86,11 +135,16 @@ Result<void> Memory::copy(int from, int64_t source, int to, int64_t destination,
   if (size == 0) return {};
   if (!onto_itself) {
     std::memcpy(writer->data + destination, reader->data + source, size);
-    Region& slot = to == kInternalRegion ? internal_ : regions_[static_cast<size_t>(to)];
-    if (reader->written.empty())
-      std::memset(slot.written.data() + destination, 1, size);
-    else
-      std::memcpy(slot.written.data() + destination, reader->written.data() + source, size);
+    const auto first = static_cast<uint64_t>(destination);
+    if (reader->written.empty()) {
+      writer->mark(first, size);
+    } else {
+      std::memcpy(writer->written.data() + first, reader->written.data() + source, size);
+      for_each_page(first, first + size, [&](uint64_t page, uint64_t, uint64_t) {
+        writer->full[page] = 0;
+        return false;
+      });
+    }
   }
   note(false, "", from, static_cast<uint64_t>(source), static_cast<uint64_t>(source) + size);
   note(true, "", to, static_cast<uint64_t>(destination), static_cast<uint64_t>(destination) + size);
@@ -99,7 +153,7 @@ Result<void> Memory::copy(int from, int64_t source, int to, int64_t destination,
 
 void Memory::mark_written(int region, uint64_t first, uint64_t size) {
   Region& slot = regions_[static_cast<size_t>(region)];
-  if (!slot.written.empty() && size > 0) std::memset(slot.written.data() + first, 1, size);
+  if (!slot.written.empty() && size > 0) slot.mark(first, size);
 }
 
 Bytes Memory::region_bytes(int region) const {
@@ -111,9 +165,10 @@ void Memory::note(bool write, const char* what, int region, uint64_t first, uint
   for (Access& access : touched_)
     if (access.write == write && access.range.region == region && access.what == what) {
       access.range = {region, std::min(access.range.first, first), std::max(access.range.last, last)};
+      access.touched += last - first;
       return;
     }
-  touched_.push_back({{region, first, last}, write, what});
+  touched_.push_back({{region, first, last}, write, what, last - first});
 }
 
 Accesses Memory::take_accesses() { return std::exchange(touched_, {}); }

@@ -19,6 +19,11 @@ struct Region {
   bool present = false;
   bool writable = false;
   std::vector<uint8_t> written;  // 1 per byte; empty means all of it is initialised (read-only data)
+  std::vector<uint8_t> full;     // 1 per page whose bytes are all written: most are written again and again
+
+  void clear(uint64_t bytes);                           // nothing is written
+  void mark(uint64_t first, uint64_t bytes);            // written
+  const uint8_t* hole(uint64_t first, uint64_t bytes);  // the first byte's mark that is not; null: all are
 };
 
 class Memory {
@@ -34,6 +39,17 @@ class Memory {
   Result<const std::byte*> readable(int region, int64_t first, uint64_t size, const char* what) const;
   // A range it may write; marked as written.
   Result<std::byte*> writable(int region, int64_t first, uint64_t size, const char* what);
+  // The same for `count` runs of `size` bytes, `step` > 0 apart; what is between them is neither read nor written.
+  struct Runs {
+    int64_t first = 0;
+    uint64_t size = 0;
+    int64_t step = 1;
+    int count = 1;
+
+    uint64_t reach() const { return static_cast<uint64_t>(step) * static_cast<uint64_t>(count - 1) + size; }
+  };
+  Result<const std::byte*> readable(int region, const Runs& runs, const char* what) const;
+  Result<std::byte*> writable(int region, const Runs& runs, const char* what);
   // Copies bytes together with their "was written" marks: a transfer of padding is harmless until somebody computes
   // with it.
   Result<void> copy(int from, int64_t source, int to, int64_t destination, uint64_t size);
@@ -45,11 +61,11 @@ class Memory {
   Accesses take_accesses();
 
  private:
-  Result<const Region*> find(int region, int64_t first, uint64_t size, const char* what) const;
+  Result<Region*> find(int region, int64_t first, uint64_t size, const char* what) const;
   void note(bool write, const char* what, int region, uint64_t first, uint64_t last) const;
 
-  std::array<Region, kNpuRegionCount> regions_;
-  Region internal_;
+  mutable std::array<Region, kNpuRegionCount> regions_;  // a look at them may find a page that is full
+  mutable Region internal_;
   Buffer internal_storage_;
   mutable Accesses touched_;
 };

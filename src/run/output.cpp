@@ -322,6 +322,20 @@ Result<void> write_output(Machine& machine, const OutputStage& stage, std::vecto
   return put(machine, stage, values);
 }
 
+bool takes_strips(const Machine& machine, const OutputStage& stage) {
+  return !machine.rehearsal && !machine.wants_block && !stage.discard && stage.chain < 0 && stage.transpose == 0 &&
+         stage.reverse == 0 && stage.map.type.bytes <= 4 && in_one_tile(stage.map, stage.shape);
+}
+
+Result<void> write_strip(Machine& machine, const OutputStage& stage, int y, int x, int width, const int32_t* values) {
+  machine.chain_open = false;
+  machine.blocks.writes = true;
+  machine.blocks.written = stage.map;
+  machine.result_flag = values[int64_t{width} * stage.shape.c - 1] != 0;
+  return store_feature_map(machine.memory, from_pixel(stage.map, y, x), {1, width, stage.shape.c}, values,
+                           "The output");
+}
+
 Result<void> write_output64(Machine& machine, const OutputStage& stage, const std::vector<int64_t>& values) {
   if (stage.discard) return {};
   if (stage.chain >= 0) return error("A chain buffer cannot hold 64-bit values.");

@@ -68,6 +68,11 @@ Result<std::vector<ChannelScale>> read_channel_scales(Machine& machine, int chan
 // values: dense, in stage.shape order. Puts them where the stage says.
 Result<void> write_output(Machine& machine, const OutputStage& stage, std::vector<int32_t> values);
 
+// For large outputs: part of a row at a time, while it is in the cache. Only where the values go to memory as they are,
+// and no observer asks for them.
+bool takes_strips(const Machine& machine, const OutputStage& stage);
+Result<void> write_strip(Machine& machine, const OutputStage& stage, int y, int x, int width, const int32_t* values);
+
 // B64 output keeps all bits.
 Result<void> write_output64(Machine& machine, const OutputStage& stage, const std::vector<int64_t>& values);
 

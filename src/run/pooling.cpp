@@ -5,6 +5,7 @@
 
 #include "run/accumulate.h"
 #include "run/window.h"
+#include "support/clones.h"
 #include "support/parallel.h"
 
 namespace swoop::ethos {
@@ -70,6 +71,30 @@ int pool_window(Pool mode, const Window& window, const PaddedInput<int32_t>& inp
   return (y1 - y0) * (x1 - x0);
 }
 
+SWOOP_CLONES int64_t sum_of(const int32_t* values, int64_t count) {
+  int64_t sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += values[i];
+  return sum;
+}
+
+// The sums over channels of products that another operation left in memory (matrix products of the U55): read once, so
+// a part that fits into the cache is read and added up at a time.
+Result<void> sum_channels(Machine& machine, const Window& window, const FeatureMap& ifm, const OutputStage& stage) {
+  const int step = static_cast<int>(std::max<int64_t>(1, kStripElements / window.input_depth));
+  const int h = window.output.h, w = window.output.w, c = window.input_depth;
+  std::vector<int32_t> part(static_cast<size_t>(step) * static_cast<size_t>(c));
+  std::vector<int32_t> values(static_cast<size_t>(window.output.elements()));
+  for (int y = 0; y < h; ++y)
+    for (int x = 0; x < w; x += step) {
+      const int width = std::min(step, w - x);
+      TRY(load_feature_map(machine.memory, from_pixel(ifm, y, x), {1, width, c}, ifm.zero_point, part.data(),
+                           int64_t{width} * c, c, "The input"));
+      for (int i = 0; i < width; ++i)
+        values[static_cast<size_t>(int64_t{y} * w + x + i)] = stage.finish(sum_of(part.data() + int64_t{i} * c, c), 0);
+    }
+  return write_output(machine, stage, std::move(values));
+}
+
 }  // namespace
 
 Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
@@ -97,13 +122,20 @@ Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
   TRY(machine.spend(4 * static_cast<uint64_t>(window.output.h) * static_cast<uint64_t>(w) *
                     static_cast<uint64_t>(window.kernel_h) * static_cast<uint64_t>(window.kernel_w) *
                     static_cast<uint64_t>(window.input_depth)));
-  TRY_ASSIGN(PaddedInput<int32_t> input, load_window<int32_t>(machine, window, ifm, ifm.zero_point, 0));
+  const bool in_strips = mode == Pool::ReduceSum && accumulators.plain() && !window.padded() &&
+                         window.upscale == Upscale::None && window.stride_y == 1 && window.stride_x == 1 &&
+                         in_one_tile(ifm, {window.output.h, w, window.input_depth});
+  auto loaded = in_strips ? open_window<int32_t>(machine, window, ifm)
+                          : load_window<int32_t>(machine, window, ifm, ifm.zero_point, 0);
+  if (!loaded) return loaded.error();
+  const PaddedInput<int32_t>& input = *loaded;
   if (machine.wants_summary)
     machine.summary = fmt::format("mode {} {} -> {} kernel {}x{} stride {}x{}", mode_bits,
                                   describe(ifm, {input.h, input.w, input.c}), describe(stage.map, stage.shape),
                                   window.kernel_h, window.kernel_w, window.stride_y, window.stride_x);
 
   if (machine.rehearsal) return finish_accumulators(machine, stage, std::move(accumulators));
+  if (in_strips) return sum_channels(machine, window, ifm, stage);
   // The U55 divides by the taps that are not padding only when there is padding; otherwise the scale register holds the
   // reciprocal.
   const bool divides = mode == Pool::Average && by_encoding(machine.encoding(), window.padded(), true);

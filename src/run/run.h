@@ -178,4 +178,9 @@ Result<std::vector<NpuFault>> repair_npu(NpuProgram& program);
 // the estimates say what does. A stream that this cannot follow, or an Error: nothing changed.
 Result<void> keep_weights(NpuProgram& program, int64_t sram_limit);
 
+// Brings weights into SRAM while earlier layers compute, where the program would wait for flash or DRAM later: into
+// bytes that it does not use at that time, or as long as it takes no more than `sram_limit` bytes. No result changes;
+// the estimates say what does. A stream that this cannot follow, or an Error: nothing changed.
+Result<void> prefetch_weights(NpuProgram& program, int64_t sram_limit);
+
 }  // namespace swoop

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "run/gemm.h"
+#include "run/memory.h"
 #include "run/output.h"
 #include "run/registers.h"
 #include "run/samples_for_tests.h"
@@ -34,6 +35,27 @@ std::string decode_error(uint32_t config, std::vector<uint32_t> stream) {
   if (!parsed) return parsed.error().message;
   auto commands = decode_commands(*parsed);
   return commands ? "" : commands.error().message;
+}
+
+TEST(Memory, a_byte_that_was_never_written_is_found_in_any_page) {
+  constexpr uint64_t kPage = 4096, kSize = 4 * kPage + 100, kHole = 2 * kPage + 5;
+  Buffer storage(kSize);
+  ethos::Memory memory;
+  memory.add_scratch(1, storage);
+  const auto fault = [&](int64_t first, uint64_t size) {
+    auto read = memory.readable(1, first, size, "It");
+    return read ? std::string() : read.error().message;
+  };
+  ASSERT_TRUE(memory.writable(1, 0, kHole, "It"));
+  ASSERT_TRUE(memory.writable(1, kHole + 1, kSize - kHole - 1, "It"));
+  EXPECT_EQ(fault(0, kHole), "");
+  EXPECT_EQ(fault(100, kSize - 100), fmt::format("It reads byte {} of region 1, which was never written.", kHole));
+  ASSERT_TRUE(memory.writable(1, kHole - 10, 20, "It"));
+  EXPECT_EQ(fault(100, kSize - 100), "");
+  Buffer other(kSize);
+  memory.add_scratch(2, other);
+  ASSERT_TRUE(memory.copy(2, 0, 1, kPage + 7, 1));  // a byte of a full page, with its mark
+  EXPECT_EQ(fault(0, kSize), fmt::format("It reads byte {} of region 1, which was never written.", kPage + 7));
 }
 
 class Samples : public testing::TestWithParam<std::string> {};

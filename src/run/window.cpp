@@ -41,9 +41,20 @@ Result<Window> read_window(Machine& machine) {
   return window;
 }
 
+namespace {
+
+// What is in memory of an input. Upscaling doubles both directions: each element twice, or with zeros between.
 template <typename T>
-Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const FeatureMap& map, int subtract,
-                                   T fill) {
+Shape3 stored_shape(const Window& window, const PaddedInput<T>& input) {
+  const int factor = window.upscale != Upscale::None ? 2 : 1;
+  return {(input.row_last - input.row_first + factor - 1) / factor,
+          (input.column_last - input.column_first + factor - 1) / factor, input.c};
+}
+
+}  // namespace
+
+template <typename T>
+Result<PaddedInput<T>> open_window(Machine& machine, const Window& window, const FeatureMap& map) {
   PaddedInput<T> input;
   input.h = window.padded_h();
   input.w = window.padded_w();
@@ -52,25 +63,29 @@ Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const
   input.row_last = input.h - window.bottom;
   input.column_first = window.left;
   input.column_last = input.w - window.right;
-  const int64_t elements = int64_t{input.h} * input.w * input.c;
-  TRY(machine.spend_elements(elements + window.output.elements()));
-  if (!machine.rehearsal) input.values.assign(static_cast<size_t>(elements), fill);
-  const int inner_h = input.row_last - input.row_first, inner_w = input.column_last - input.column_first;
-  if (inner_h == 0 || inner_w == 0) return input;
+  TRY(machine.spend_elements(int64_t{input.h} * input.w * input.c + window.output.elements()));
+  const Shape3 small = stored_shape(window, input);
+  if (small.h == 0 || small.w == 0) return input;
   const bool upscaled = window.upscale != Upscale::None;
-  // Upscaling doubles both directions: each element twice, or with zeros between.
-  const int factor = upscaled ? 2 : 1;
-  const Shape3 small{(inner_h + factor - 1) / factor, (inner_w + factor - 1) / factor, input.c};
   machine.blocks.y = {window.stride_y, window.reach_y(), window.top, upscaled};
   machine.blocks.x = {window.stride_x, window.reach_x(), window.left, upscaled};
   machine.blocks.reads.push_back({map, small, window.deep ? ReadOrder::DeepWindow : ReadOrder::Window, "The input"});
-  if (machine.rehearsal) {
-    TRY(touch_read(machine.memory, map, small, "The input"));
-    return input;
-  }
+  if (machine.rehearsal) TRY(touch_read(machine.memory, map, small, "The input"));
+  return input;
+}
+
+template <typename T>
+Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const FeatureMap& map, int subtract,
+                                   T fill) {
+  TRY_ASSIGN(PaddedInput<T> input, open_window<T>(machine, window, map));
+  if (machine.rehearsal) return input;
+  input.values.assign(static_cast<size_t>(int64_t{input.h} * input.w * input.c), fill);
+  const int inner_h = input.row_last - input.row_first, inner_w = input.column_last - input.column_first;
+  if (inner_h == 0 || inner_w == 0) return input;
+  const Shape3 small = stored_shape(window, input);
   const int64_t row = int64_t{input.w} * input.c;
   T* inner = input.values.data() + input.row_first * row + int64_t{input.column_first} * input.c;
-  if (!upscaled) {
+  if (window.upscale == Upscale::None) {
     TRY(load_feature_map(machine.memory, map, small, subtract, inner, row, input.c, "The input"));
     return input;
   }
@@ -88,6 +103,7 @@ Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const
   return input;
 }
 
+template Result<PaddedInput<int32_t>> open_window(Machine&, const Window&, const FeatureMap&);
 template Result<PaddedInput<int16_t>> load_window(Machine&, const Window&, const FeatureMap&, int, int16_t);
 template Result<PaddedInput<int32_t>> load_window(Machine&, const Window&, const FeatureMap&, int, int32_t);
 

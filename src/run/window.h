@@ -40,6 +40,9 @@ struct PaddedInput {
   const T* at(int y, int x) const { return values.data() + (int64_t{y} * w + x) * c; }
 };
 
+// Without the values: the addresses are checked in a rehearsal only.
+template <typename T>
+Result<PaddedInput<T>> open_window(Machine& machine, const Window& window, const FeatureMap& map);
 template <typename T>
 Result<PaddedInput<T>> load_window(Machine& machine, const Window& window, const FeatureMap& map, int subtract, T fill);
 

@@ -50,9 +50,9 @@ struct Layer {
   double utilisation = 0;  // share of the MACs that could have been done in `cycles`, 0..1; 1 when cycles is 0
 };
 
-// Weights that stay in SRAM, where regor's program fetches them again and again. regor's estimate is changed by what
-// the operations no longer wait for; the transfers at the start are counted in full, as if nothing ran beside them.
-struct KeptWeights {
+// Weights that operations read in SRAM, where regor's program reads them in flash or DRAM. Its estimate is changed by
+// what the operations no longer wait for.
+struct WeightsInSram {
   int64_t bytes = 0;
   int64_t operations = 0;     // that read them
   int64_t cycles_before = 0;  // of the whole program
@@ -76,8 +76,9 @@ struct Estimates {
   int64_t operations = 0;  // scheduled, before and after cascading
   int64_t operations_after_cascading = 0;
   int macs_per_cycle = 0;
-  std::optional<KeptWeights> kept;
-  std::vector<Layer> layers;  // in execution order
+  std::optional<WeightsInSram> kept;   // read again and again; transfers are counted in full, as if nothing ran beside
+  std::optional<WeightsInSram> ahead;  // brought while earlier layers run, as far as those leave the memory idle
+  std::vector<Layer> layers;           // in execution order
 
   const std::optional<MemoryEstimate>& memory(NpuMemory which) const { return memories[static_cast<size_t>(which)]; }
   int64_t sram_bytes() const;  // 0 when SRAM is not used

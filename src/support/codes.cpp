@@ -19,9 +19,8 @@ constexpr CodeInfo kCodes[] = {
     {"repaired", "Arm's compiler wrote a program that could read data too early. swoop slowed it down at those places.",
      "Nothing: the repaired program was checked. docs/regor-defects.md lists the causes."},
     {"fetched",
-     "With the weights that several operations share in SRAM the program was wrong, so that each operation fetches "
-     "them "
-     "from flash.",
+     "With weights that were brought into SRAM before their turn the program was wrong, so that each operation fetches "
+     "its own from flash.",
      "Nothing: the program was checked, it is slower than it could be. Report the model: this is a defect of swoop."},
     {"cut", "Arm's compiler wrote a wrong program for the whole region, so that it was made of two.",
      "Report the model: this is a defect of Arm's compiler that swoop does not know yet."},

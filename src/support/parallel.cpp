@@ -98,8 +98,9 @@ class Pool {
 void set_thread_count(int threads) { requested_threads = threads; }
 
 int thread_count() {
-  int threads = requested_threads;
-  return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  static const int kCores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));  // it reads a file
+  const int threads = requested_threads;
+  return threads > 0 ? threads : kCores;
 }
 
 void parallel_for(size_t count, size_t grain, const std::function<void(size_t, size_t)>& body) {

@@ -1,4 +1,4 @@
-"""Weights that several operations read stay in SRAM: fewer cycles, the same bits, and the limits are kept."""
+"""Weights in SRAM, because several operations read them or ahead of their turn: fewer cycles, the same bits, and the limits are kept."""
 
 import numpy as np
 import pytest
@@ -65,3 +65,35 @@ def test_limits_of_sram_are_kept(tmp_path):
 
 def test_weights_with_one_reader_stay_where_they_are(tmp_path):
     assert built((PLAIN, (1, 64), *CASES["lstm"][2:]), tmp_path)["regions"][0]["kept_weights"] is None
+
+
+# The first layers compute, the last ones wait for their weights.
+NARROWING = Model(lambda s, x: s.layers(x), layers=nn.Sequential(
+    nn.Conv2d(3, 32, 7, 2, 3), nn.ReLU(), nn.Conv2d(32, 32, 7, 1, 3), nn.MaxPool2d(8), nn.Conv2d(32, 128, 3), nn.ReLU(), nn.Conv2d(128, 64, 3)))
+AHEAD = {
+    "flash": (NARROWING, (1, 3, 96, 96), "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram"),
+    "two cores": (NARROWING, (1, 3, 128, 128), "ethos-u65-512", "Ethos_U65_Embedded", "Shared_Sram"),
+    "dedicated SRAM": (NARROWING, (1, 3, 128, 128), "ethos-u65-512", "Ethos_U65_High_End", "Dedicated_Sram_384KB"),
+    "four decoders": (NARROWING, (1, 3, 96, 96), "ethos-u85-1024", "Ethos_U85_SYS_Flash_Low", "Shared_Sram"),
+}
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_weights_are_fetched_while_earlier_layers_compute(name, tmp_path):
+    ahead = built(AHEAD[name], tmp_path / "ahead", "--weight-rate", "0")
+    fetched = built(AHEAD[name], tmp_path / "fetched", "--weight-rate", "0", "--optimise", "Size")
+    figures = ahead["regions"][0]["weights_ahead"]
+    assert figures["bytes"] > 1000 and figures["operations"] >= 1
+    assert ahead["totals"]["total_cycles"] < 0.99 * figures["cycles_before"]
+    assert sum(layer["cycles"] for layer in ahead["regions"][0]["layers"]) == ahead["totals"]["total_cycles"]
+    assert ahead["accuracy"]["bit_exact"] is True and ahead["warnings"] == fetched["warnings"]
+    assert fetched["regions"][0]["weights_ahead"] is None
+    np.testing.assert_array_equal(output(tmp_path / "ahead"), output(tmp_path / "fetched"))
+
+
+def test_more_sram_holds_more_weights(tmp_path):
+    usual = built(AHEAD["flash"], tmp_path / "usual")["totals"]
+    limit = usual["sram_bytes"] + 100_000
+    more = built(AHEAD["flash"], tmp_path / "more", "--max-sram", str(limit))
+    assert usual["sram_bytes"] < more["totals"]["sram_bytes"] <= limit
+    assert more["totals"]["total_cycles"] < usual["total_cycles"] and more["accuracy"]["bit_exact"] is True

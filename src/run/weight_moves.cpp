@@ -1,0 +1,217 @@
+#include "run/weight_moves.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <span>
+
+namespace swoop::ethos {
+
+namespace {
+
+struct PlaceRegisters {
+  Cmd base, length;
+};
+constexpr PlaceRegisters kWeights[] = {{Cmd::WEIGHT_BASE, Cmd::WEIGHT_LENGTH},
+                                       {Cmd::WEIGHT1_BASE, Cmd::WEIGHT1_LENGTH},
+                                       {Cmd::WEIGHT2_BASE, Cmd::WEIGHT2_LENGTH},
+                                       {Cmd::WEIGHT3_BASE, Cmd::WEIGHT3_LENGTH}};
+constexpr Cmd kTransfer[] = {Cmd::DMA0_SRC_REGION, Cmd::DMA0_DST_REGION, Cmd::DMA0_SRC,
+                             Cmd::DMA0_DST,        Cmd::DMA0_LEN,        Cmd::DMA0_SIZE0};
+
+}  // namespace
+
+int64_t bytes_of(const Pieces& pieces) {
+  int64_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += aligned(piece.bytes);
+  return bytes;
+}
+
+bool reads_weights(const NpuCommand& command) {
+  const Cmd id = static_cast<Cmd>(command.id);
+  return id == Cmd::OP_CONV || id == Cmd::OP_DEPTHWISE;
+}
+
+std::optional<SramArea> sram_area(const NpuProgram& program) {
+  if (!program.estimates) return std::nullopt;
+  const Estimates& estimates = *program.estimates;
+  const bool shared = estimates.feature_map_memory == NpuMemory::Sram;
+  if (!shared && estimates.staging_memory != NpuMemory::Sram) return std::nullopt;
+  if (estimates.weights_memory == NpuMemory::Sram) return std::nullopt;
+  if (!estimates.memory(NpuMemory::Sram) || !estimates.memory(estimates.weights_memory)) return std::nullopt;
+  if (shared) return SramArea{program.scratch_region, static_cast<int64_t>(program.scratch_size)};
+  return SramArea{program.scratch_fast_region, static_cast<int64_t>(program.scratch_fast_size.value_or(0))};
+}
+
+void SramArea::grow(NpuProgram& program, int64_t bytes) const {
+  Estimates& estimates = *program.estimates;
+  estimates.memories[static_cast<size_t>(NpuMemory::Sram)]->bytes_used += bytes;
+  if (estimates.staging_memory == NpuMemory::Sram) estimates.staging_peak_bytes += bytes;
+  if (region == program.scratch_region)
+    program.scratch_size += static_cast<uint64_t>(bytes);
+  else
+    program.scratch_fast_size = program.scratch_fast_size.value_or(0) + static_cast<uint64_t>(bytes);
+}
+
+// ---- the estimates
+
+WeightTraffic::WeightTraffic(const Estimates& estimates)
+    : memory_(estimates.weights_memory),
+      slow_(speed(estimates, estimates.weights_memory)),
+      sram_(speed(estimates, NpuMemory::Sram)) {}
+
+WeightTraffic::Speed WeightTraffic::speed(const Estimates& estimates, NpuMemory memory) {
+  const std::optional<MemoryEstimate>& use = estimates.memory(memory);
+  if (!use || use->total_bytes == 0) return {};
+  return {static_cast<double>(use->access_cycles) / static_cast<double>(use->total_bytes)};
+}
+
+int64_t WeightTraffic::cycles(Speed speed, int64_t bytes) {
+  return std::llround(static_cast<double>(bytes) * speed.cycles_per_byte);
+}
+
+int64_t WeightTraffic::slow_bytes(int64_t cycles) const {
+  return slow_.cycles_per_byte > 0 ? static_cast<int64_t>(static_cast<double>(cycles) / slow_.cycles_per_byte) : 0;
+}
+
+void WeightTraffic::settle(Layer& layer) {
+  layer.cycles = std::max(layer.npu_cycles, std::ranges::max(layer.access_cycles));
+}
+
+void WeightTraffic::read_in_sram(Layer& layer, int64_t bytes) const {
+  slow_of(layer) = std::max<int64_t>(0, slow_of(layer) - slow_cycles(bytes));
+  layer.access_cycles[static_cast<size_t>(NpuMemory::Sram)] += sram_cycles(bytes);
+  settle(layer);
+}
+
+void WeightTraffic::transfer_during(Layer& layer, int64_t bytes) const {
+  slow_of(layer) += slow_cycles(bytes);
+  layer.access_cycles[static_cast<size_t>(NpuMemory::Sram)] += sram_cycles(bytes);
+  settle(layer);
+}
+
+void WeightTraffic::account(Estimates& estimates, int64_t read, int64_t brought) const {
+  MemoryEstimate& slow = *estimates.memories[static_cast<size_t>(memory_)];
+  slow.access_cycles -= slow_cycles(read - brought);
+  slow.weight_read_bytes -= read - brought;
+  slow.total_bytes -= read - brought;
+  MemoryEstimate& sram = *estimates.memories[static_cast<size_t>(NpuMemory::Sram)];
+  sram.access_cycles += sram_cycles(read + brought);
+  sram.weight_read_bytes += read;
+  sram.weight_write_bytes += brought;
+  sram.total_bytes += read + brought;
+}
+
+void replace_layers(Estimates& estimates, std::vector<Layer> layers) {
+  for (size_t i = 0; i < layers.size(); ++i) {
+    estimates.total_cycles += layers[i].cycles - estimates.layers[i].cycles;
+    const int64_t possible = layers[i].cycles * estimates.macs_per_cycle;
+    if (possible > 0) layers[i].utilisation = static_cast<double>(layers[i].macs) / static_cast<double>(possible);
+  }
+  estimates.inference_ms = 1e3 * static_cast<double>(estimates.total_cycles) / estimates.clock_hz;
+  estimates.layers = std::move(layers);
+}
+
+// ---- the stream
+
+MovedStream::MovedStream(const DriverPayload& payload, const NpuProgram& program)
+    : program_(program),
+      decoders_(std::min(static_cast<size_t>(payload.config.cores), std::size(kWeights))),
+      counts_rows_(by_encoding(payload.config.target->facts().encoding, false, true)),
+      writer_(program.commands, payload.stream) {}
+
+Pieces MovedStream::pieces() {
+  Pieces pieces;
+  if (!registers_.is_set(Cmd::WEIGHT_REGION)) return pieces;
+  if (static_cast<int>(registers_.parameter(Cmd::WEIGHT_REGION)) != program_.weight_region) return pieces;
+  for (const auto& [base, length] : std::span(kWeights).first(decoders_)) {
+    if (!registers_.is_set(base) || !registers_.is_set(length)) continue;
+    const auto bytes = static_cast<int64_t>(registers_.payload(length));
+    if (bytes % kWeightAlignment != 0) return {};  // regor does not make such ones
+    if (bytes > 0) pieces.push_back({registers_.address(base), bytes, base});
+  }
+  std::ranges::sort(pieces);
+  return pieces;
+}
+
+bool MovedStream::deferred(Cmd id) const {
+  if (id == Cmd::WEIGHT_REGION) return true;
+  if (id == Cmd::DMA0_SIZE0) return counts_rows_;
+  return std::ranges::find(kTransfer, id) != std::end(kTransfer) ||
+         std::ranges::find(kWeights, id, &PlaceRegisters::base) != std::end(kWeights);
+}
+
+void MovedStream::set(Cmd id, int64_t value) {
+  const bool wide = command_info(id).wide;
+  if (written_.is_set(id) && (wide ? written_.address(id) : int64_t{written_.parameter(id)}) == value) return;
+  const auto parameter = static_cast<uint16_t>(wide ? value >> 32 : value);
+  written_.set(id, parameter, static_cast<uint32_t>(value));
+  writer_.add(id, parameter, static_cast<uint32_t>(value));
+}
+
+void MovedStream::set_as_read(Cmd id, std::optional<int64_t> instead) {
+  if (!deferred(id) || !registers_.is_set(id)) return;
+  set(id, instead.value_or(command_info(id).wide ? registers_.address(id) : int64_t{registers_.parameter(id)}));
+}
+
+void MovedStream::write(const NpuCommand& command, const SramArea& sram, std::optional<int64_t> place) {
+  const Cmd id = static_cast<Cmd>(command.id);
+  if (!command_info(id).starts_work) {
+    registers_.set(id, command.parameter, command.payload);
+    if (!deferred(id)) writer_.copy(command);
+    return;
+  }
+  if (id == Cmd::OP_DMA_START)
+    for (Cmd needed : kTransfer) set_as_read(needed);
+  if (reads_weights(command)) {
+    set_as_read(Cmd::WEIGHT_REGION, place ? std::optional<int64_t>(sram.region) : std::nullopt);
+    std::map<Cmd, int64_t> moved;
+    for (const Piece& piece : place ? pieces() : Pieces{}) {
+      moved[piece.base] = *place;
+      *place += aligned(piece.bytes);
+    }
+    for (const PlaceRegisters& decoder : kWeights) {
+      const auto at = moved.find(decoder.base);
+      set_as_read(decoder.base, at != moved.end() ? std::optional(at->second) : std::nullopt);
+    }
+  }
+  writer_.copy(command);
+}
+
+void MovedStream::add_transfers(const Pieces& pieces, const SramArea& sram, int64_t place, int64_t first,
+                                int64_t last) {
+  struct Run {
+    int64_t from, to, bytes;
+  };
+  std::vector<Run> runs;
+  int64_t offset = 0;
+  for (const Piece& piece : pieces) {
+    const int64_t begin = std::max(first, offset), end = std::min(last, offset + aligned(piece.bytes));
+    if (begin < end) {
+      const Run run{piece.from + begin - offset, place + begin, end - begin};
+      if (!runs.empty() && runs.back().from + runs.back().bytes == run.from)
+        runs.back().bytes += run.bytes;
+      else
+        runs.push_back(run);
+    }
+    offset += aligned(piece.bytes);
+  }
+  for (const Run& run : runs) {
+    set(Cmd::DMA0_SRC_REGION, program_.weight_region);
+    set(Cmd::DMA0_DST_REGION, sram.region);
+    set(Cmd::DMA0_SRC, run.from);
+    set(Cmd::DMA0_DST, run.to);
+    set(Cmd::DMA0_LEN, run.bytes);
+    if (counts_rows_) set(Cmd::DMA0_SIZE0, 1);
+    writer_.add(Cmd::OP_DMA_START, 0);
+  }
+}
+
+void MovedStream::finish(NpuProgram& program) const {
+  Buffer commands = writer_.payload();
+  for (StreamOperation& operation : program.layer_of_operation) operation.position = writer_.moved(operation.position);
+  program.commands = std::move(commands);
+}
+
+}  // namespace swoop::ethos
