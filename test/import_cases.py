@@ -606,6 +606,7 @@ def decomposed():
         "gradient": (lambda x: (*torch.gradient(x), *torch.gradient(x, spacing=0.5, dim=[1, -1], edge_order=2), *torch.gradient(x, dim=2)), (X,)),
         "grid_sample": (lambda x, g=numbers(2, 3, 4, 2): (F.grid_sample(x, g, align_corners=False), F.grid_sample(x, g * 3, "nearest", "reflection", True), F.grid_sample(x, g, padding_mode="border", align_corners=True)), (X,)),
         "grid_sample_computed": (lambda x, g: (F.grid_sample(x, g, align_corners=False), F.grid_sample(x, g * 3, padding_mode="border", align_corners=True)), (X, numbers(2, 3, 4, 2))),
+        "gather_rows": (lambda x, i: (x.gather(1, i[:, :, None, None].expand(-1, -1, 4, 5)), x.gather(1, i[:, :, None, None].repeat(1, 1, 4, 5)), x.gather(1, i[:, :, None, None].expand(-1, -1, 2, 5))), (X[:1], torch.tensor([[2, 0, 2, 1]]))),
         "index_put_mask": (lambda x: x.index_put((x > 0.5,), torch.tensor(7.0)), (X,)),
         "put": (lambda x, y: x.put(torch.tensor([1, 5]), y), (M, M[0, :2])),
         "scatter_part": (lambda x, i, s: x.scatter(1, i, s), (M, index, numbers(3, 4, seed=3))),

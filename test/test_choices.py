@@ -126,6 +126,40 @@ def test_a_small_number_keeps_a_divisor_from_zero(tmp_path):
     assert sqnr_db(model, x, tmp_path) >= 28
 
 
+def test_sets_that_nobody_counts_keep_their_range(tmp_path):
+    """A matrix of zeros and ones in steps of one would have sums that leave 32 bits."""
+    model = Model(lambda s, x: torch.zeros(6, 8).index_add(0, (x[:, 0] > 0).long() + 2, s.linear(x)), linear=nn.Linear(8, 8))
+    x = torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0))
+    assert compiled(model, x, "ethos-u85-256", tmp_path, "--precision", "int16")["delegates"] >= 1
+
+
+class Counter(nn.Module):
+    """Counts its calls, and reads and writes where it stands: the exporter makes a number of the count."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("place", torch.tensor(0))
+        self.register_buffer("past", torch.zeros(1, 8, 4))
+        self.register_buffer("table", torch.linspace(-1, 1, 32).view(8, 4))
+
+    def forward(self, x):
+        place = self.place.item()
+        torch._check(place >= 0)
+        torch._check(place + 2 <= 8)
+        self.past.narrow(1, place, 1).copy_((x + self.table[self.place])[:, None])
+        self.past[:, place + 1 : place + 2] = -x[:, None]
+        self.place.add_(1)
+        return self.past.sum(1)
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_a_number_that_the_model_counts_is_a_place(target, tmp_path):
+    x = torch.randn(6, 1, 4, generator=torch.Generator().manual_seed(0))
+    model = Counter()
+    assert compiled(model, x, target, tmp_path)["delegates"] == 1
+    assert sqnr_db(model, x, tmp_path) >= 30
+
+
 class Cache(nn.Module):
     """Attention over what the calls before have written into a buffer, at a place that the caller gives."""
 

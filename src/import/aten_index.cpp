@@ -183,10 +183,31 @@ Results as_strided_scatter(Call& c) {
   return chosen_elements(c, c.concat({x, src}, 0), from, c.result().shape);
 }
 
+// The numbers of whole rows of x, where an index only repeats them for each element of a row; kNone otherwise
+ValueId rows_named_by(Call& c, ValueId x, ValueId index, int64_t axis) {
+  const Node* made_by = c.graph.producer(index);
+  const bool repeated = made_by && (made_by->op == Op::Expand || made_by->op == Op::Repeat);
+  const ValueId once = repeated ? made_by->inputs[0] : index;
+  Shape own = c.shape(once);
+  if (own.size() > c.shape(index).size()) return kNone;
+  own.insert(own.begin(), c.shape(index).size() - own.size(), 1);
+  for (int64_t d = 0; d < c.rank(x); ++d) {
+    const int64_t size = own[static_cast<size_t>(d)];
+    if (d == axis ? size != c.dim(index, d) : size != 1 || c.dim(index, d) != c.dim(x, d)) return kNone;
+  }
+  return c.reshape(once, {c.dim(index, axis)});
+}
+
+// gather(x, i.expand(...)) chooses rows: one read for each, not one for each element
+ValueId gather_along(Call& c, ValueId x, ValueId index, int64_t axis) {
+  const ValueId rows = c.rank(x) == c.rank(index) ? rows_named_by(c, x, index, axis) : kNone;
+  return rows == kNone ? c.make(Op::GatherElements, {x, index}, {{Key::Axis, axis}}) : gather(c, x, rows, axis);
+}
+
 Results gather_elements(Call& c) {
   ValueId x = c.tensor(0);
   if (c.rank(x) == 0) return c.expand(x, c.result().shape);
-  return c.make(Op::GatherElements, {x, c.tensor(2)}, {{Key::Axis, c.axis(1, c.rank(x))}});
+  return gather_along(c, x, c.tensor(2), c.axis(1, c.rank(x)));
 }
 
 // numpy.take over all elements
@@ -212,7 +233,7 @@ Results take_along_dim(Call& c) {
     if (d != axis) mine[i] = theirs[i] = std::max(mine[i], theirs[i]);
   }
   index = c.expand(from_start(c, index, c.dim(x, axis)), theirs);
-  return c.make(Op::GatherElements, {c.expand(x, mine), index}, {{Key::Axis, axis}});
+  return gather_along(c, c.expand(x, mine), index, axis);
 }
 
 constexpr Row kIndexRows[] = {

@@ -19,7 +19,7 @@ void refuse_too_many(int64_t places, int64_t indices) {
 
 // Whether so few elements are written that the NPU can ask of every place whether it is the one. An index that is known
 // makes slices.
-bool few_writes(Call& c, ValueId x, ValueId index, int64_t axis) {
+bool few_writes(const NodeBuilder& c, ValueId x, ValueId index, int64_t axis) {
   constexpr int64_t kMostWrites = 16, kMostMeetings = int64_t{1} << 20;
   const int64_t writes = c.dim(index, axis);
   return !c.graph.value(index).constant && writes > 0 && writes <= kMostWrites &&
@@ -28,7 +28,7 @@ bool few_writes(Call& c, ValueId x, ValueId index, int64_t axis) {
 
 // x with one element of src after the other where index says, along the axis; the last one stays. On the other axes,
 // index and src have x's sizes or 1.
-ValueId write_one_by_one(Call& c, ValueId x, ValueId index, ValueId src, int64_t axis) {
+ValueId write_one_by_one(NodeBuilder& c, ValueId x, ValueId index, ValueId src, int64_t axis) {
   Shape along(c.shape(x).size(), 1);
   along[static_cast<size_t>(axis)] = c.dim(x, axis);
   ValueId place = c.reshape(c.counted(c.dim(x, axis), c.dtype(index)), std::move(along));
@@ -39,7 +39,7 @@ ValueId write_one_by_one(Call& c, ValueId x, ValueId index, ValueId src, int64_t
   return x;
 }
 
-ValueId scatter(Call& c, ValueId x, ValueId index, ValueId src, int64_t axis) {
+ValueId scatter(NodeBuilder& c, ValueId x, ValueId index, ValueId src, int64_t axis) {
   Shape rows = c.shape(x);
   rows[static_cast<size_t>(axis)] = c.dim(index, axis);
   if (c.shape(index) == rows && few_writes(c, x, index, axis))
@@ -219,8 +219,9 @@ Results index_fill(Call& c) {
   return c.where(filled, c.operand(3, c.dtype(x)), x);
 }
 
-// x with x[..., index, ...] replaced by source, the index running along one axis.
-ValueId write_rows(Call& c, ValueId x, int64_t axis, ValueId index, ValueId source) {
+}  // namespace
+
+ValueId write_rows(NodeBuilder& c, ValueId x, int64_t axis, ValueId index, ValueId source) {
   Shape rows = c.shape(x);
   rows[static_cast<size_t>(axis)] = c.dim(index, 0);
   Shape along(rows.size(), 1);
@@ -230,6 +231,8 @@ ValueId write_rows(Call& c, ValueId x, int64_t axis, ValueId index, ValueId sour
     return write_one_by_one(c, x, index, c.cast(c.expand(source, rows), c.dtype(x)), axis);
   return scatter(c, x, c.expand(index, rows), c.expand(source, rows), axis);
 }
+
+namespace {
 
 Results index_copy(Call& c) {
   ValueId x = c.tensor(0);

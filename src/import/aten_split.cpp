@@ -3,18 +3,35 @@
 #include <limits>
 
 #include "import/aten.h"
+#include "import/indices.h"
 
 namespace swoop {
 
 namespace {
 
+// `length` elements from a start that depends on the data
+ValueId from_counted(Call& c, ValueId x, int64_t axis, ValueId start, int64_t length) {
+  if (length < 0 || length > c.dim(x, axis)) malformed("it takes {} elements of {}", length, c.dim(x, axis));
+  ValueId index = from_start(c, c.reshape(start, {1}), c.dim(x, axis));
+  if (length != 1) index = c.add(index, c.counted(length, c.dtype(index)));
+  return c.make(Op::Gather, {x, index}, {{Key::Axis, axis}});
+}
+
 Results select(Call& c) {
   ValueId x = c.tensor(0);
-  return c.select(x, c.axis(1, c.rank(x)), c.integer(2));
+  int64_t axis = c.axis(1, c.rank(x));
+  if (c.is_number(2)) return c.select(x, axis, c.integer(2));
+  return c.reshape(from_counted(c, x, axis, c.tensor(2), 1), c.result().shape);
 }
 
 Results slice(Call& c) {
   ValueId x = c.tensor(0);
+  if (!c.none(2) && !c.is_number(2)) {
+    int64_t axis = c.axis(1, c.rank(x));
+    if (c.integer(4) != 1 || c.result().rank() != c.rank(x))
+      unsupported("a step from a start that depends on the data");
+    return from_counted(c, x, axis, c.tensor(2), c.result().shape[static_cast<size_t>(axis)]);
+  }
   return c.slice(x, c.axis(1, c.rank(x)), c.integer(2, 0), c.integer(3, std::numeric_limits<int64_t>::max()),
                  c.integer(4));
 }
@@ -23,8 +40,9 @@ Results narrow(Call& c) {
   ValueId x = c.tensor(0);
   int64_t axis = c.axis(1, c.rank(x));
   int64_t size = c.dim(x, axis);
-  int64_t start = c.integer(2);
   int64_t length = c.integer(3);
+  if (!c.is_number(2)) return from_counted(c, x, axis, c.tensor(2), length);
+  int64_t start = c.integer(2);
   if (start < 0) start += size;
   if (start < 0 || length < 0 || start > size || length > size - start)
     malformed("it takes {} elements from {} of {}", length, start, size);
@@ -187,6 +205,7 @@ constexpr Row kSplitRows[] = {
     {"aten.select.int", "self, dim, index", select, "", RowKind::View},
     {"aten.slice.Tensor", "self, dim=0, start=None, end=None, step=1", slice, "", RowKind::View},
     {"aten.narrow.default", "self, dim, start, length", narrow, "", RowKind::View},
+    {"aten.narrow.Tensor", "self, dim, start, length", narrow, "", RowKind::View},
     {"aten.split.Tensor", "self, split_size, dim=0", split, "", RowKind::View},
     {"aten.split.sizes", "self, split_size, dim=0", split, "", RowKind::View},
     {"aten.split_with_sizes.default", "self, split_sizes, dim=0", split, "", RowKind::View},

@@ -16,6 +16,10 @@ const ArgValue kAbsent;
 const ArgValue& at(const Call& call, size_t index) { return index < call.args.size() ? call.args[index] : kAbsent; }
 
 [[noreturn]] void wrong(const Call& call, size_t index, std::string_view wanted) {
+  const TensorArg* arg = index < call.args.size() ? std::get_if<TensorArg>(&call.args[index]) : nullptr;
+  if (arg && arg->binding && arg->binding->counted && index < call.names.size())
+    malformed("its argument `{}` is a number that depends on the data; compute with tensors instead",
+              call.names[index]);
   malformed("its argument `{}` is not {}", index < call.names.size() ? call.names[index] : std::string_view("?"),
             wanted);
 }

@@ -219,7 +219,8 @@ ArgValue GraphImporter::number_argument(Json reference) {
     if (tagged.tag == "as_bool") return as_flag(tagged.value, tagged.tag);
     malformed("a number is written as {}", tagged.tag);
   }
-  const Binding& binding = scope.get(as_text(*name, "as_name"));
+  Binding& binding = scope.get(as_text(*name, "as_name"));
+  if (binding.counted) return TensorArg{&binding};
   if (!binding.number) malformed("a tensor is used where a number is needed");
   return std::visit([](const auto& value) -> ArgValue { return value; }, *binding.number);
 }
@@ -236,6 +237,7 @@ ArgValue GraphImporter::read_argument(Json argument) {
   auto integer_of = [&](Json one) {
     ArgValue number = number_argument(one);
     const int64_t* integer = std::get_if<int64_t>(&number);
+    if (std::holds_alternative<TensorArg>(number)) malformed("a size depends on the data; give it a static shape");
     if (!integer) malformed("a list of integers holds something else");
     return *integer;
   };
@@ -421,10 +423,37 @@ Number GraphImporter::number_of(const ArgValue& value) const {
   malformed("it computes with something that is not a number");
 }
 
+// Python's arithmetic on numbers that depend on the data, and the comparisons that its checks make.
+ValueId GraphImporter::computed_number(std::string_view target, const std::vector<ArgValue>& args) {
+  std::vector<ValueId> operands;
+  for (const ArgValue& arg : args) {
+    const TensorArg* tensor = std::get_if<TensorArg>(&arg);
+    const int64_t* integer = std::get_if<int64_t>(&arg);
+    if (tensor) operands.push_back(scope.read(*tensor->binding, call_));
+    if (integer) operands.push_back(call_.filled(DType::I64, {}, [&](int64_t) { return *integer; }));
+  }
+  const std::string_view fn = target.substr(target.rfind('.') + 1);
+  if (operands.size() == 2 && args.size() == 2) {
+    if (fn == "add") return call_.add(operands[0], operands[1]);
+    if (fn == "sub") return call_.sub(operands[0], operands[1]);
+    if (fn == "mul") return call_.mul(operands[0], operands[1]);
+    for (std::string_view comparison : {"eq", "ne", "lt", "le", "gt", "ge"})
+      if (fn == comparison) return call_.compare(fn, operands[0], operands[1]);
+  }
+  malformed("`{}` of a number that depends on the data is not supported; compute with tensors instead", target);
+}
+
 void GraphImporter::import_number(const Fields& node, std::string_view target) {
   Outputs outputs = read_outputs(node);
   std::vector<ArgValue> args;
   for (Json input : node.inputs) args.push_back(read_argument(member(input, "arg")));
+  if (outputs.names.size() != 1) malformed("it should have one result, and has {}", outputs.names.size());
+  auto counted = [](const ArgValue& arg) {
+    const TensorArg* tensor = std::get_if<TensorArg>(&arg);
+    return tensor && tensor->binding && tensor->binding->counted;
+  };
+  if (std::any_of(args.begin(), args.end(), counted))
+    return scope.bind_counted(outputs.names[0], computed_number(target, args));
   std::optional<Number> result;
   const TensorArg* tensor = args.empty() ? nullptr : std::get_if<TensorArg>(&args[0]);
   if (tensor && tensor->binding) {
@@ -439,6 +468,8 @@ void GraphImporter::import_number(const Fields& node, std::string_view target) {
     } else if (std::optional<double> known = call_.known_number(scope.read(*tensor->binding, call_))) {
       DType dtype = call_.dtype(scope.read(*tensor->binding, call_));
       result = is_float(dtype) ? Number(*known) : Number(static_cast<int64_t>(*known));
+    } else if (ValueId x = scope.read(*tensor->binding, call_); is_integer(call_.dtype(x))) {
+      return scope.bind_counted(outputs.names[0], call_.cast(call_.reshape(x, {}), DType::I64));
     }
     if (!result) malformed("its result is a number that depends on the data; compute with tensors instead");
   } else {
@@ -447,7 +478,6 @@ void GraphImporter::import_number(const Fields& node, std::string_view target) {
     result = fold_number(target, numbers);
     if (!result) malformed("the arithmetic on sizes `{}` is not supported", target);
   }
-  if (outputs.names.size() != 1) malformed("it should have one result, and has {}", outputs.names.size());
   scope.bind_number(outputs.names[0], *result);
 }
 

@@ -90,6 +90,7 @@ class GraphImporter {
   ArgValue number_argument(Json reference);
   Outputs read_outputs(const Fields& node) const;
   Number number_of(const ArgValue& value) const;
+  ValueId computed_number(std::string_view target, const std::vector<ArgValue>& args);
   void note(std::string message, bool warning);  // about the node at hand
   void give_up_on(const Fields& node, const std::string& message);
 

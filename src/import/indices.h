@@ -9,13 +9,16 @@ namespace swoop {
 ValueId from_start(Call& c, ValueId index, int64_t size);
 
 // 32 bits, which the NPU has. A known index stays as it is.
-inline ValueId as_32_bits(Call& c, ValueId index) {
+inline ValueId as_32_bits(NodeBuilder& c, ValueId index) {
   return c.graph.value(index).constant || c.dtype(index) != DType::I64 ? index : c.cast(index, DType::I32);
 }
 
 // The nearest element that exists: where a mask hides the result, an index may be anything.
-inline ValueId inside(Call& c, ValueId index, int64_t size) {
+inline ValueId inside(NodeBuilder& c, ValueId index, int64_t size) {
   return c.clamp(index, 0.0, static_cast<double>(size - 1));
 }
+
+// x with x[..., index, ...] replaced by source, the index running along one axis from its start.
+ValueId write_rows(NodeBuilder& c, ValueId x, int64_t axis, ValueId index, ValueId source);
 
 }  // namespace swoop

@@ -35,6 +35,7 @@ struct Tokenizer {
 
   std::string operator()(const TensorArg& arg) {
     if (!arg.binding || arg.binding->absent) return "none";
+    if (arg.binding->counted) malformed("one of its numbers depends on the data; compute with tensors instead");
     inputs.push_back(call.scope.read(*arg.binding, call));
     return fmt::format("%{}", inputs.size() - 1);
   }

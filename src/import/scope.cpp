@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "import/indices.h"
 #include "ops/ops.h"
 #include "support/check.h"
 
@@ -9,7 +10,17 @@ namespace swoop {
 
 namespace {
 
-bool is_move(Op op) { return op == Op::Reshape || op == Op::Transpose || op == Op::Slice || op == Op::Expand; }
+// Gather: a slice whose place depends on the data.
+bool is_move(Op op) {
+  return op == Op::Reshape || op == Op::Transpose || op == Op::Slice || op == Op::Expand || op == Op::Gather;
+}
+
+// The move again, of another value.
+ValueId repeat(NodeBuilder& at, const Node& move, ValueId x) {
+  std::vector<ValueId> inputs = move.inputs;
+  inputs[0] = x;
+  return at.make(move.op, std::move(inputs), move.attrs);
+}
 
 // base with base[start : start + n * step : step] along axis replaced by part.
 ValueId write_slice(NodeBuilder& at, const Node& slice, ValueId base, ValueId part) {
@@ -37,6 +48,8 @@ ValueId undo(NodeBuilder& at, const Node& move, ValueId base, ValueId result) {
   if (move.op == Op::Reshape) return at.reshape(result, at.shape(base));
   if (move.op == Op::Transpose) return at.transpose(result, inverse(move.ints(Key::Perm)));
   if (move.op == Op::Slice) return write_slice(at, move, base, result);
+  if (move.op == Op::Gather && at.rank(move.inputs[1]) == 1)
+    return write_rows(at, base, move.integer(Key::Axis), move.inputs[1], result);
   unsupported("an in-place operator writes through an expanded view");
 }
 
@@ -63,6 +76,11 @@ Binding& Scope::fresh(std::string_view name) {
 void Scope::bind_number(std::string_view name, Number number) { fresh(name).number = std::move(number); }
 
 void Scope::bind_absent(std::string_view name) { fresh(name).absent = true; }
+
+void Scope::bind_counted(std::string_view name, ValueId value) {
+  bind_value(name, value);
+  get(name).counted = true;
+}
 
 void Scope::bind_constant(std::string_view name, std::string_view fqn, const StoredTensor* constant) {
   Binding& binding = fresh(name);
@@ -134,7 +152,7 @@ ValueId Scope::read(Binding& binding, const NodeBuilder& at) {
   NodeBuilder again(graph_, budget_);
   again.start(at.loc, at.name);
   ValueId value = from.value;
-  for (NodeId id : binding.path) value = again.make(graph_.node(id).op, {value}, graph_.node(id).attrs);
+  for (NodeId id : binding.path) value = repeat(again, graph_.node(id), value);
   binding.value = value;
   binding.version = from.version;
   return value;
@@ -155,7 +173,7 @@ void Scope::write(Binding& binding, ValueId value, NodeBuilder& at) {
   }
   value = at.expand(at.cast(value, at.dtype(old)), at.shape(old));
   std::vector<ValueId> steps = {to.value};
-  for (NodeId id : binding.path) steps.push_back(at.make(graph_.node(id).op, {steps.back()}, graph_.node(id).attrs));
+  for (NodeId id : binding.path) steps.push_back(repeat(at, graph_.node(id), steps.back()));
   ValueId whole = value;
   for (size_t i = binding.path.size(); i-- > 0;) whole = undo(at, graph_.node(binding.path[i]), steps[i], whole);
   to.value = whole;

@@ -31,6 +31,7 @@ using Number = std::variant<bool, int64_t, double, std::string>;
 struct Binding {
   std::optional<Number> number;  // a size or other Python number; no storage then
   bool absent = false;           // a None
+  bool counted = false;          // a Python number that depends on the data: a tensor of one integer
   uint32_t storage = kNone;
   std::vector<NodeId> path;  // the movement nodes from the storage's value to this view
   ValueId value = kNone;     // of `version`
@@ -48,6 +49,7 @@ class Scope {
   Binding& get(std::string_view name);  // throws Malformed: used before it is made
   void bind_number(std::string_view name, Number number);
   void bind_absent(std::string_view name);
+  void bind_counted(std::string_view name, ValueId value);
   void bind_constant(std::string_view name, std::string_view fqn, const StoredTensor* constant);
   TensorStorage& bind_value(std::string_view name, ValueId value, bool contiguous = true);
   // A result of an operator whose results alias `base`; a fresh value when no chain of moves leads back to it.

@@ -139,6 +139,26 @@ bool cast_before_move(Rewriter& rw, const Node& n) {
   return true;
 }
 
+bool comes_before(const Graph& graph, NodeId first, NodeId second) {
+  NodeId at = graph.node(second).prev;
+  while (at != kNone && at != first) at = graph.node(at).prev;
+  return at == first;
+}
+
+// cast(input), cast(input)  ->  one: 64 bits are the host's, and a model may have many tables that the same input is an
+// index of
+bool share_cast(Rewriter& rw, const Node& n) {
+  if (rw.graph().producer(n.inputs[0]) || rw.value(n.inputs[0]).constant) return false;
+  for (const Use& use : rw.value(n.inputs[0]).uses) {
+    const Node* other = use.node == kNone || use.node == n.id ? nullptr : &rw.graph().node(use.node);
+    if (!other || other->op != Op::Cast || rw.type(other->outputs[0]) != rw.type(n.outputs[0])) continue;
+    if (!comes_before(rw.graph(), other->id, n.id)) continue;
+    rw.replace(n, other->outputs[0]);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::span<const Rule> integer_rules() {
@@ -148,6 +168,7 @@ std::span<const Rule> integer_rules() {
       {"bitwise-not-by-difference", {Op::BitwiseNot}, bitwise_not_by_difference},
       {"cast-back", {Op::Cast}, cast_back},
       {"cast-before-move", {Op::Cast}, cast_before_move},
+      {"share-cast", {Op::Cast}, share_cast},
   };
   return kRules;
 }

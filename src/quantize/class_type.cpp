@@ -58,8 +58,20 @@ bool gives_whole_numbers(const Graph& graph, const Node& n) {
   return true;
 }
 
+bool cast_to_integers(const Graph& graph, ValueId id) {
+  for (const Use& use : graph.value(id).uses) {
+    const Node* reader = use.node == kNone ? nullptr : &graph.node(use.node);
+    if (!reader) continue;
+    if (reader->op == Op::Cast && is_integer(graph.type(reader->outputs[0]).dtype)) return true;
+    if (reader->op == Op::Dequantize && cast_to_integers(graph, reader->outputs[0])) return true;
+  }
+  return false;
+}
+
 // The type in which whole numbers are exact: what is cast to an integer must not be 2.99 where it was 3.
 std::optional<Type> whole_type(const Context& c, const Draft& draft, Precision precision, const Range& range) {
+  const auto cast = [&](ValueId member) { return cast_to_integers(c.graph, member); };
+  if (std::none_of(draft.members.begin(), draft.members.end(), cast)) return std::nullopt;
   for (ValueId source : draft.sources) {
     const Node* producer = c.graph.producer(c.borders.measured_origin(c.graph, source));
     if (!producer || !gives_whole_numbers(c.graph, *producer)) return std::nullopt;
