@@ -43,6 +43,14 @@ bool is_moved(const Node& n) { return info(n.op).traits.movement && n.inputs.siz
 
 std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id);
 
+// Padded with a number that it may have itself: the codes keep their type.
+std::optional<Extremes> extremes_of_pad(const Rewriter& rw, const Node& n) {
+  const std::optional<Extremes> of = extremes_of(rw, n.inputs[0]);
+  if (n.text(Key::Mode) != "constant") return of;
+  const auto low = static_cast<double>(of ? of->low : 1), high = static_cast<double>(of ? of->high : 0);
+  return n.real(Key::Value) >= low && n.real(Key::Value) <= high ? of : std::nullopt;
+}
+
 std::optional<Extremes> extremes_of_cast(const Rewriter& rw, const Node& n) {
   const Type& from = rw.type(n.inputs[0]);
   if (from.dtype == DType::Bool) return Extremes{0, 1};
@@ -69,6 +77,7 @@ std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id) {
   if (is_place(*n) && is_codes(rw.type(n->inputs[0])))
     return counted(0, rw.type(n->inputs[0]).shape[static_cast<size_t>(n->integer(Key::Axis))] - 1);
   if (is_moved(*n)) return extremes_of(rw, n->inputs[0]);
+  if (n->op == Op::Pad) return extremes_of_pad(rw, *n);
   const bool chooses = n->op == Op::Where;
   if (n->op != Op::Add && n->op != Op::Sub && n->op != Op::Mul && !chooses) return std::nullopt;
   const std::optional<Extremes> a = extremes_of(rw, n->inputs[chooses ? 1 : 0]);
@@ -110,9 +119,10 @@ ValueId as_count(Rewriter& rw, ValueId id) {
     return rw.make(Op::Cast, {id}, {{Key::DType, DType::F32}}, type);  // its operand may be anything
   }
   if (op == Op::Where) return rw.make(op, {inputs[0], as_count(rw, inputs[1]), as_count(rw, inputs[2])}, attrs, type);
+  const bool keeps_type = is_moved(n) || op == Op::Pad;
   std::vector<ValueId> counts;
   for (ValueId input : inputs) counts.push_back(as_count(rw, input));
-  return rw.make(op, counts, attrs, is_moved(n) ? with_shape(rw.type(counts[0]), type.shape) : type);
+  return rw.make(op, counts, attrs, keeps_type ? with_shape(rw.type(counts[0]), type.shape) : type);
 }
 
 // Not for the NPU as it is: it has 64 bits, or the core compares codes alone.
@@ -147,6 +157,14 @@ bool compare_counts(Rewriter& rw, const Node& n) {
   if (rw.value(a).constant && rw.value(b).constant) return false;
   if (!needs_codes(rw, a) || !extremes_of(rw, a) || !extremes_of(rw, b)) return false;
   rw.replace(n, rw.make(Op::Compare, {as_count(rw, a), as_count(rw, b)}, n.attrs));
+  return true;
+}
+
+// choice of small integers  ->  of codes
+bool choose_counts(Rewriter& rw, const Node& n) {
+  const Type out = rw.type(n.outputs[0]);
+  if (out.dtype != DType::I64 || out.quantized() || !extremes_of(rw, n.outputs[0])) return false;
+  rw.replace(n, rw.make(Op::Cast, {as_count(rw, n.outputs[0])}, {{Key::DType, out.dtype}}, out));
   return true;
 }
 
@@ -240,6 +258,7 @@ std::span<const Rule> count_rules() {
   static const Rule kRules[] = {
       {"sum-counts", {Op::Sum}, sum_counts},
       {"compare-counts", {Op::Compare}, compare_counts},
+      {"choose-counts", {Op::Where}, choose_counts},
       {"cast-count", {Op::Cast}, cast_count},
       {"cast-whole", {Op::Cast}, cast_whole},
       {"quantize-count", {Op::Quantize}, quantize_count},
