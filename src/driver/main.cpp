@@ -2,6 +2,10 @@
 // our bug.
 #include <cstdio>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include "driver/commands.h"
 #include "npu/npu.h"
 #include "report/report.h"
@@ -10,7 +14,16 @@ namespace swoop {
 
 namespace {
 
+// Large blocks come and go with every layer. The allocator keeps them: the kernel would clear each page again.
+void keep_freed_memory() {
+#if defined(__GLIBC__)
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
 int main(int argc, char** argv) {
+  keep_freed_memory();
   prepare_npu();  // before threads and memory: the process that compiles for the NPU is forked from a small one
   CLI::App app{"PyTorch to Ethos-U in one fell swoop: .pt2 in, ExecuTorch .pte out.", "swoop"};
   app.set_version_flag("--version", std::string(kSwoopVersion));

@@ -44,20 +44,36 @@ class Watch {
   }
 
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs, bool every_branch) {
-    m_.ran = true;
-    kept_.clear();
-    auto see = [this](const Graph& graph, ValueId id, const Tensor& tensor) {
-      if (&graph == &graph_) observe(id, tensor);  // bodies have a Watch of their own
+    Watch* self[] = {this};
+    return run(self, inputs, every_branch);
+  }
+
+  // Several that watch one graph see the same run.
+  static Result<std::vector<Tensor>> run(std::span<Watch* const> watches, std::span<const Tensor> inputs,
+                                         bool every_branch) {
+    for (Watch* watch : watches) {
+      watch->m_.ran = true;
+      watch->kept_.clear();
+    }
+    const Graph& watched = watches[0]->graph_;
+    auto see = [&](const Graph& graph, ValueId id, const Tensor& tensor) {
+      if (&graph != &watched) return;  // bodies have a Watch of their own
+      for (Watch* watch : watches) watch->observe(id, tensor);
     };
-    Result<std::vector<Tensor>> outputs = execute(graph_, inputs, {opaque_, see});
+    Result<std::vector<Tensor>> outputs = execute(watched, inputs, {watches[0]->opaque_, see});
     if (!outputs) return outputs;
-    if (!fault_.message.empty()) return fault_;
-    for (NodeId id : graph_.order())
-      if (!graph_.node(id).bodies.empty()) TRY(run_bodies(graph_.node(id), every_branch));
+    for (Watch* watch : watches) TRY(watch->finish(every_branch));
     return outputs;
   }
 
  private:
+  Result<void> finish(bool every_branch) {
+    if (!fault_.message.empty()) return fault_;
+    for (NodeId id : graph_.order())
+      if (!graph_.node(id).bodies.empty()) TRY(run_bodies(graph_.node(id), every_branch));
+    return {};
+  }
+
   bool is_plain_float(ValueId id) const { return is_float(graph_.type(id).dtype) && !graph_.type(id).quantized(); }
 
   void observe(ValueId id, const Tensor& tensor) {
@@ -224,6 +240,12 @@ bool all_ran(const Measured& measured) {
   return true;
 }
 
+Result<void> settle_ranges(const Graph& graph, Measured& measured) {
+  TRY(check_numbers(graph, measured));
+  TRY(complete_ranges(graph, measured));
+  return check_inputs(graph, measured);
+}
+
 }  // namespace
 
 ValueId origin(const Graph& graph, ValueId id) {
@@ -261,12 +283,30 @@ Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKer
     measured.last_outputs = std::move(previous);
     if (all_ran(measured)) break;
   }
-  TRY(check_numbers(graph, measured));
-  TRY(complete_ranges(graph, measured));
-  TRY(check_inputs(graph, measured));
+  TRY(settle_ranges(graph, measured));
   if (without_last && *without_last &&
       (!complete_ranges(graph, **without_last) || !check_inputs(graph, **without_last)))
     without_last->reset();
+  return measured;
+}
+
+Result<std::vector<Measured>> calibrate_without_each(const Graph& graph, const Samples& samples, size_t count,
+                                                     OpaqueKernels* opaque) {
+  std::vector<Measured> measured(count);
+  std::vector<Watch> watches;
+  watches.reserve(count);
+  for (Measured& one : measured) watches.emplace_back(graph, one, opaque);
+  std::vector<bool> done(count);
+  for (bool every_branch : {false, true}) {
+    for (size_t s = 0; s < samples.inputs.size(); ++s) {
+      std::vector<Watch*> watching;
+      for (size_t i = 0; i < count; ++i)
+        if (i != s && !done[i]) watching.push_back(&watches[i]);
+      if (!watching.empty()) TRY(Watch::run(watching, samples.inputs[s], every_branch));
+    }
+    for (size_t i = 0; i < count; ++i) done[i] = all_ran(measured[i]);
+  }
+  for (Measured& one : measured) TRY(settle_ranges(graph, one));
   return measured;
 }
 

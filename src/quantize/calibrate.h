@@ -32,6 +32,11 @@ struct Measured {
 Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKernels* opaque = nullptr,
                            std::optional<Measured>* without_last = nullptr);
 
+// What all samples but one show, for each of the first `count`: every sample runs once. For models without state. An
+// Error where the others say too little.
+Result<std::vector<Measured>> calibrate_without_each(const Graph& graph, const Samples& samples, size_t count,
+                                                     OpaqueKernels* opaque);
+
 // The value whose elements `id` consists of: back through data movement.
 ValueId origin(const Graph& graph, ValueId id);
 
