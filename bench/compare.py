@@ -64,7 +64,7 @@ def ours(model, target, folder):
         "nhwc_cycles": nhwc["totals"]["total_cycles"],
         "sram_bytes": summary["totals"]["sram_bytes"],
         "pte_bytes": summary["pte_bytes"],
-        "kept_bytes": sum(region["kept_weights"]["bytes"] for region in summary["regions"] if region["kept_weights"]),
+        "moved": [word for word, key in [("kept", "kept_weights"), ("ahead", "weights_ahead")] if any(region[key] for region in summary["regions"])],
         "delegates": summary["delegates"],
         "host_ops": len(summary["host_ops"]),
         "sqnr_db": min(decibels, default=None),
@@ -153,8 +153,8 @@ def cycles_table(results, target):
         peers = f"{known['total_cycles'] / 1e3:,.1f}{split}" if known else f"fails: {said[:60]}" if said else "not measured"
         ratio = lambda key: f"{mine[key] / known[key]:.3f}" if known and known[key] else ""
         sqnr = entry.get("peer", {}).get("quantize", {}).get("sqnr_db")
-        kept = " (kept)" if mine["kept_bytes"] else ""
-        rows.append([name, f"{mine['total_cycles'] / 1e3:,.1f}{kept}", peers, ratio("total_cycles"),
+        moved = f" ({', '.join(mine['moved'])})" if mine["moved"] else ""
+        rows.append([name, f"{mine['total_cycles'] / 1e3:,.1f}{moved}", peers, ratio("total_cycles"),
                      f"{mine['nhwc_cycles'] / 1e3:,.1f}", f"{mine['pte_bytes'] / 1e3:,.1f}", ratio("pte_bytes"), f"{mine['sram_bytes'] / 1024:,.1f}", ratio("sram_bytes"),
                      number(mine["sqnr_db"], ".1f"), number(sqnr, ".1f")])
     head = ["network", "kcycles", "peer", "ratio", "nhwc", ".pte kB", "ratio", "SRAM KiB", "ratio", "SQNR dB", "peer"]
@@ -202,7 +202,8 @@ def page(results):
         prose("`make bench` writes this page: swoop and ExecuTorch's Arm backend on the same `.pt2` files and samples (`bench/networks.py`, random weights). "
               "Cycles and SRAM are the estimates of Arm's own estimator for both. SQNR is that of the worst output against the float model, on 32 inputs that no range was "
               "measured on (4 for LayerNorm and Whisper). A ratio below 1 means that swoop needs less. Where cycles are \"kept\", weights that several operations "
-              "share stay in SRAM, which the estimator does not know: [run.md](run.md#weights-that-stay-in-sram) says what is changed in its figures."),
+              "share stay in SRAM; where they are \"ahead\", weights are fetched while earlier layers compute. The estimator knows neither: "
+              "[run.md](run.md#weights-that-stay-in-sram) says what is changed in its figures."),
         prose(f"Measured on {results['when']}, {machine['cores']} cores, load {machine['load']:.1f} at the start{busy}. The peer's figures are of "
               f"{results.get('peer_when', 'no day yet')}."),
         "## Geometric means against the peer\n",

@@ -171,6 +171,17 @@ std::vector<Option> outputs_of(std::vector<Option> list, const Graph& typed) {
   return list;
 }
 
+// Whether 16 bits stand in the way of smaller weights that would have saved more than the budget.
+Result<bool> costs_smaller_weights(const Graph& prepared, const Samples& samples, const TypeRequest& request,
+                                   const Confirmed& wider, const Cost& after) {
+  if (wider.smaller || request.options.weight_rate <= 0) return false;
+  TypeRequest narrow = request;
+  TRY_ASSIGN(const Confirmed plain, confirm_weight_rate(prepared, samples, narrow));
+  if (!plain.smaller) return false;
+  const std::optional<Cost> without = request.options.cost(plain.graph);
+  return without && !keeps_budget(*without, after, request.options.int16_budget);
+}
+
 }  // namespace
 
 Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, TypeRequest& request,
@@ -198,6 +209,8 @@ Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, 
     }
     if (!after) return {};
     if (keeps_budget(*before, *after, options.int16_budget)) {
+      TRY_ASSIGN(const bool dear, costs_smaller_weights(prepared, samples, request, confirmed, *after));
+      if (dear) return {};
       request.raised = std::move(wider.raised);
       request.weight_rate = wider.weight_rate;
       report.smaller_weights = confirmed.smaller;
