@@ -171,15 +171,16 @@ std::vector<Option> outputs_of(std::vector<Option> list, const Graph& typed) {
   return list;
 }
 
-// Whether 16 bits stand in the way of smaller weights that would have saved more than the budget.
+// Whether 16 bits stand in the way of smaller weights that would have saved much more than they cost.
 Result<bool> costs_smaller_weights(const Graph& prepared, const Samples& samples, const TypeRequest& request,
                                    const Confirmed& wider, const Cost& after) {
+  constexpr double kMuch = 0.05;  // of the cycles
   if (wider.smaller || request.options.weight_rate <= 0) return false;
   TypeRequest narrow = request;
   TRY_ASSIGN(const Confirmed plain, confirm_weight_rate(prepared, samples, narrow));
   if (!plain.smaller) return false;
   const std::optional<Cost> without = request.options.cost(plain.graph);
-  return without && !keeps_budget(*without, after, request.options.int16_budget);
+  return without && after.value > (1 + kMuch) * without->value;
 }
 
 }  // namespace
