@@ -131,7 +131,7 @@ Pieces MovedStream::pieces() {
     if (bytes % kWeightAlignment != 0) return {};  // regor does not make such ones
     if (bytes > 0) pieces.push_back({registers_.address(base), bytes, base});
   }
-  std::ranges::sort(pieces);
+  std::sort(pieces.begin(), pieces.end());
   return pieces;
 }
 

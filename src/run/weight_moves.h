@@ -3,7 +3,7 @@
 // its own transfers bring them.
 #pragma once
 
-#include <compare>
+#include <tuple>
 #include <vector>
 
 #include "run/rewrite.h"
@@ -18,7 +18,9 @@ struct Piece {
   int64_t from = 0;
   int64_t bytes = 0;
   Cmd base = Cmd::WEIGHT_BASE;  // the register that names it
-  auto operator<=>(const Piece&) const = default;
+  bool operator<(const Piece& other) const {
+    return std::tie(from, bytes, base) < std::tie(other.from, other.bytes, other.base);
+  }
 };
 using Pieces = std::vector<Piece>;  // by address
 int64_t bytes_of(const Pieces& pieces);
