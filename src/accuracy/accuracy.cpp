@@ -86,10 +86,6 @@ LayerAccuracy accuracy_of(const Graph& quantized, const Node& node, const Layer&
           .clipped = layer.elements > 0 ? layer.clipped / layer.elements : 0};
 }
 
-}  // namespace
-
-namespace {
-
 // Sums side by side, in vector registers, joined in a fixed order. Values that the model masks are not compared.
 SWOOP_CLONES void add_squares(const float* reference, const float* actual, size_t count, double& signal,
                               double& error) {

@@ -18,15 +18,17 @@ constexpr double kWorthTheSram = 0.02;  // of all cycles: less is not worth the 
 class Keeper {
  public:
   Keeper(NpuProgram& program, const SramArea& sram, int64_t sram_limit)
-      : program_(program), estimates_(*program.estimates), sram_(sram), traffic_(estimates_), limit_(sram_limit) {
-    for (const StreamOperation& operation : program.layer_of_operation) layer_of_[operation.position] = operation.layer;
-  }
+      : program_(program),
+        estimates_(*program.estimates),
+        sram_(sram),
+        traffic_(estimates_),
+        limit_(sram_limit),
+        layer_of_(layers_by_operation(program)) {}
 
   Result<void> run() {
     TRY_ASSIGN(DriverPayload payload, parse_payload(program_.commands));
     TRY_ASSIGN(std::vector<NpuCommand> commands, decode_commands(payload));
-    for (const NpuCommand& command : commands)
-      if (static_cast<Cmd>(command.id) == Cmd::OP_BRANCH) return {};  // an operation may be met on several ways
+    if (has_branches(commands)) return {};
     find_users(commands, payload);
     if (!choose()) return {};
     write(commands, payload);
@@ -49,23 +51,15 @@ class Keeper {
   // Nothing is overlapped with it: it waits for flash and then for SRAM.
   int64_t transfer_cycles(int64_t bytes) const { return traffic_.slow_cycles(bytes) + traffic_.sram_cycles(bytes); }
 
-  Layer moved(Layer layer, int64_t bytes) const {
-    traffic_.read_in_sram(layer, bytes);
-    return layer;
-  }
-
-  std::map<uint32_t, int64_t> bytes_by_layer(const Pieces& pieces) const {
-    std::map<uint32_t, int64_t> bytes;
+  BytesByLayer bytes_by_layer(const Pieces& pieces) const {
+    BytesByLayer bytes;
     for (uint32_t user : users_.at(pieces))
       if (const auto layer = layer_of_.find(user); layer != layer_of_.end()) bytes[layer->second] += bytes_of(pieces);
     return bytes;
   }
 
   int64_t saved_cycles(const Pieces& pieces) const {
-    int64_t cycles = -transfer_cycles(bytes_of(pieces));
-    for (const auto& [layer, bytes] : bytes_by_layer(pieces))
-      cycles += estimates_.layers[layer].cycles - moved(estimates_.layers[layer], bytes).cycles;
-    return cycles;
+    return traffic_.saved_cycles(estimates_.layers, bytes_by_layer(pieces)) - transfer_cycles(bytes_of(pieces));
   }
 
   // Those that save most per byte, as long as there is room. False: nothing is worth it.
@@ -105,7 +99,7 @@ class Keeper {
 
   void account() {
     int64_t operations = 0, brought = 0, read = 0;
-    std::map<uint32_t, int64_t> in_sram, transferred;  // bytes, by layer
+    BytesByLayer in_sram, transferred;
     for (const auto& [pieces, place] : kept_) {
       const std::vector<uint32_t>& users = users_.at(pieces);
       operations += static_cast<int64_t>(users.size());
@@ -116,7 +110,7 @@ class Keeper {
         transferred[first->second] += bytes_of(pieces);
     }
     std::vector<Layer> layers = estimates_.layers;
-    for (const auto& [layer, bytes] : in_sram) layers[layer] = moved(layers[layer], bytes);
+    for (const auto& [layer, bytes] : in_sram) traffic_.read_in_sram(layers[layer], bytes);
     for (const auto& [layer, bytes] : transferred) layers[layer].cycles += transfer_cycles(bytes);
     for (Layer& layer : layers) layer.staging_bytes += grown_;
     traffic_.account(estimates_, read, brought);

@@ -81,13 +81,17 @@ class Prefetcher {
         traffic_(estimates_),
         layers_(estimates_.layers),
         waited_(estimates_.layers.size()),
-        operations_(estimates_.layers.size()) {}
+        operations_(estimates_.layers.size()) {
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      WeightTraffic::settle(layers_[i]);
+      waited_[i] = estimates_.layers[i].cycles - layers_[i].cycles;  // for weights that are kept
+    }
+  }
 
   Result<void> run() {
     TRY_ASSIGN(DriverPayload payload, parse_payload(program_.commands));
     TRY_ASSIGN(std::vector<NpuCommand> commands, decode_commands(payload));
-    for (const NpuCommand& command : commands)
-      if (static_cast<Cmd>(command.id) == Cmd::OP_BRANCH) return {};  // operations have no order
+    if (has_branches(commands)) return {};
     TRY_ASSIGN(std::vector<OperationUse> uses, operation_uses(program_));
     find_kernels(commands, payload, uses);
     find_used(uses);
@@ -106,8 +110,7 @@ class Prefetcher {
 
   void find_kernels(const std::vector<NpuCommand>& commands, const DriverPayload& payload,
                     const std::vector<OperationUse>& uses) {
-    std::map<uint32_t, uint32_t> layer_of;
-    for (const StreamOperation& operation : program_.layer_of_operation) layer_of[operation.position] = operation.layer;
+    const std::map<uint32_t, uint32_t> layer_of = layers_by_operation(program_);
     std::map<Pieces, size_t> known;
     auto use = uses.begin();
     MovedStream stream(payload, program_);
@@ -209,22 +212,14 @@ class Prefetcher {
     return taken;
   }
 
-  std::map<uint32_t, int64_t> bytes_by_layer(const Weights& weights) const {
-    std::map<uint32_t, int64_t> bytes;
+  BytesByLayer bytes_by_layer(const Weights& weights) const {
+    BytesByLayer bytes;
     for (size_t user : weights.users)
       if (kernels_[user].layer) bytes[*kernels_[user].layer] += bytes_of(weights.pieces);
     return bytes;
   }
 
-  int64_t saved_cycles(const Weights& weights) const {
-    int64_t cycles = 0;
-    for (const auto& [at, bytes] : bytes_by_layer(weights)) {
-      Layer layer = layers_[at];
-      traffic_.read_in_sram(layer, bytes);
-      cycles += layers_[at].cycles - layer.cycles;
-    }
-    return cycles;
-  }
+  int64_t saved_cycles(const Weights& weights) const { return traffic_.saved_cycles(layers_, bytes_by_layer(weights)); }
 
   // Those that save most per byte first. What is read in SRAM leaves flash idle for others: until nothing is found.
   void choose() {
@@ -334,7 +329,7 @@ class Prefetcher {
   const int64_t end_;  // of what may be used of it
   const WeightTraffic traffic_;
   std::vector<Layer> layers_;        // with what is planned
-  std::vector<int64_t> waited_;      // cycles for what was not hidden, by layer
+  std::vector<int64_t> waited_;      // cycles for transfers that nothing hides, by layer
   std::vector<int64_t> operations_;  // by layer
   std::vector<Kernel> kernels_;
   std::vector<Ranges> touched_, live_;  // by kernel, and one more for the end

@@ -46,6 +46,15 @@ struct CommandInfo {
 
 const CommandInfo& command_info(Cmd id);
 
+// Where an encoded stream is; of weights, one for each decoder.
+struct StreamRegisters {
+  Cmd base, length;
+};
+inline constexpr StreamRegisters kWeightStreams[] = {{Cmd::WEIGHT_BASE, Cmd::WEIGHT_LENGTH},
+                                                     {Cmd::WEIGHT1_BASE, Cmd::WEIGHT1_LENGTH},
+                                                     {Cmd::WEIGHT2_BASE, Cmd::WEIGHT2_LENGTH},
+                                                     {Cmd::WEIGHT3_BASE, Cmd::WEIGHT3_LENGTH}};
+
 // Row for a code, or nullptr.
 const CommandInfo* find_command(NpuEncoding encoding, bool wide, uint16_t code, Cmd& id);
 

@@ -3,20 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <map>
 #include <span>
 
 namespace swoop::ethos {
 
 namespace {
 
-struct PlaceRegisters {
-  Cmd base, length;
-};
-constexpr PlaceRegisters kWeights[] = {{Cmd::WEIGHT_BASE, Cmd::WEIGHT_LENGTH},
-                                       {Cmd::WEIGHT1_BASE, Cmd::WEIGHT1_LENGTH},
-                                       {Cmd::WEIGHT2_BASE, Cmd::WEIGHT2_LENGTH},
-                                       {Cmd::WEIGHT3_BASE, Cmd::WEIGHT3_LENGTH}};
 constexpr Cmd kTransfer[] = {Cmd::DMA0_SRC_REGION, Cmd::DMA0_DST_REGION, Cmd::DMA0_SRC,
                              Cmd::DMA0_DST,        Cmd::DMA0_LEN,        Cmd::DMA0_SIZE0};
 
@@ -24,13 +16,23 @@ constexpr Cmd kTransfer[] = {Cmd::DMA0_SRC_REGION, Cmd::DMA0_DST_REGION, Cmd::DM
 
 int64_t bytes_of(const Pieces& pieces) {
   int64_t bytes = 0;
-  for (const Piece& piece : pieces) bytes += aligned(piece.bytes);
+  for (const Piece& piece : pieces) bytes += piece.bytes;
   return bytes;
 }
 
 bool reads_weights(const NpuCommand& command) {
   const Cmd id = static_cast<Cmd>(command.id);
   return id == Cmd::OP_CONV || id == Cmd::OP_DEPTHWISE;
+}
+
+bool has_branches(const std::vector<NpuCommand>& commands) {
+  return std::ranges::any_of(commands, [](const NpuCommand& c) { return static_cast<Cmd>(c.id) == Cmd::OP_BRANCH; });
+}
+
+std::map<uint32_t, uint32_t> layers_by_operation(const NpuProgram& program) {
+  std::map<uint32_t, uint32_t> layers;
+  for (const StreamOperation& operation : program.layer_of_operation) layers[operation.position] = operation.layer;
+  return layers;
 }
 
 std::optional<SramArea> sram_area(const NpuProgram& program) {
@@ -58,21 +60,20 @@ void SramArea::grow(NpuProgram& program, int64_t bytes) const {
 
 WeightTraffic::WeightTraffic(const Estimates& estimates)
     : memory_(estimates.weights_memory),
-      slow_(speed(estimates, estimates.weights_memory)),
-      sram_(speed(estimates, NpuMemory::Sram)) {}
+      slow_(cycles_per_byte(estimates, estimates.weights_memory)),
+      sram_(cycles_per_byte(estimates, NpuMemory::Sram)) {}
 
-WeightTraffic::Speed WeightTraffic::speed(const Estimates& estimates, NpuMemory memory) {
+double WeightTraffic::cycles_per_byte(const Estimates& estimates, NpuMemory memory) {
   const std::optional<MemoryEstimate>& use = estimates.memory(memory);
-  if (!use || use->total_bytes == 0) return {};
-  return {static_cast<double>(use->access_cycles) / static_cast<double>(use->total_bytes)};
+  if (!use || use->total_bytes == 0) return 0;
+  return static_cast<double>(use->access_cycles) / static_cast<double>(use->total_bytes);
 }
 
-int64_t WeightTraffic::cycles(Speed speed, int64_t bytes) {
-  return std::llround(static_cast<double>(bytes) * speed.cycles_per_byte);
-}
+int64_t WeightTraffic::slow_cycles(int64_t bytes) const { return std::llround(static_cast<double>(bytes) * slow_); }
+int64_t WeightTraffic::sram_cycles(int64_t bytes) const { return std::llround(static_cast<double>(bytes) * sram_); }
 
 int64_t WeightTraffic::slow_bytes(int64_t cycles) const {
-  return slow_.cycles_per_byte > 0 ? static_cast<int64_t>(static_cast<double>(cycles) / slow_.cycles_per_byte) : 0;
+  return slow_ > 0 ? static_cast<int64_t>(static_cast<double>(cycles) / slow_) : 0;
 }
 
 void WeightTraffic::settle(Layer& layer) {
@@ -89,6 +90,16 @@ void WeightTraffic::transfer_during(Layer& layer, int64_t bytes) const {
   slow_of(layer) += slow_cycles(bytes);
   layer.access_cycles[static_cast<size_t>(NpuMemory::Sram)] += sram_cycles(bytes);
   settle(layer);
+}
+
+int64_t WeightTraffic::saved_cycles(const std::vector<Layer>& layers, const BytesByLayer& read) const {
+  int64_t cycles = 0;
+  for (const auto& [at, bytes] : read) {
+    Layer layer = layers[at];
+    read_in_sram(layer, bytes);
+    cycles += layers[at].cycles - layer.cycles;
+  }
+  return cycles;
 }
 
 void WeightTraffic::account(Estimates& estimates, int64_t read, int64_t brought) const {
@@ -117,7 +128,7 @@ void replace_layers(Estimates& estimates, std::vector<Layer> layers) {
 
 MovedStream::MovedStream(const DriverPayload& payload, const NpuProgram& program)
     : program_(program),
-      decoders_(std::min(static_cast<size_t>(payload.config.cores), std::size(kWeights))),
+      decoders_(std::min(static_cast<size_t>(payload.config.cores), std::size(kWeightStreams))),
       counts_rows_(by_encoding(payload.config.target->facts().encoding, false, true)),
       writer_(program.commands, payload.stream) {}
 
@@ -125,7 +136,7 @@ Pieces MovedStream::pieces() {
   Pieces pieces;
   if (!registers_.is_set(Cmd::WEIGHT_REGION)) return pieces;
   if (static_cast<int>(registers_.parameter(Cmd::WEIGHT_REGION)) != program_.weight_region) return pieces;
-  for (const auto& [base, length] : std::span(kWeights).first(decoders_)) {
+  for (const auto& [base, length] : std::span(kWeightStreams).first(decoders_)) {
     if (!registers_.is_set(base) || !registers_.is_set(length)) continue;
     const auto bytes = static_cast<int64_t>(registers_.payload(length));
     if (bytes % kWeightAlignment != 0) return {};  // regor does not make such ones
@@ -139,7 +150,7 @@ bool MovedStream::deferred(Cmd id) const {
   if (id == Cmd::WEIGHT_REGION) return true;
   if (id == Cmd::DMA0_SIZE0) return counts_rows_;
   return std::ranges::find(kTransfer, id) != std::end(kTransfer) ||
-         std::ranges::find(kWeights, id, &PlaceRegisters::base) != std::end(kWeights);
+         std::ranges::find(kWeightStreams, id, &StreamRegisters::base) != std::end(kWeightStreams);
 }
 
 void MovedStream::set(Cmd id, int64_t value) {
@@ -169,9 +180,9 @@ void MovedStream::write(const NpuCommand& command, const SramArea& sram, std::op
     std::map<Cmd, int64_t> moved;
     for (const Piece& piece : place ? pieces() : Pieces{}) {
       moved[piece.base] = *place;
-      *place += aligned(piece.bytes);
+      *place += piece.bytes;
     }
-    for (const PlaceRegisters& decoder : kWeights) {
+    for (const StreamRegisters& decoder : kWeightStreams) {
       const auto at = moved.find(decoder.base);
       set_as_read(decoder.base, at != moved.end() ? std::optional(at->second) : std::nullopt);
     }
@@ -187,7 +198,7 @@ void MovedStream::add_transfers(const Pieces& pieces, const SramArea& sram, int6
   std::vector<Run> runs;
   int64_t offset = 0;
   for (const Piece& piece : pieces) {
-    const int64_t begin = std::max(first, offset), end = std::min(last, offset + aligned(piece.bytes));
+    const int64_t begin = std::max(first, offset), end = std::min(last, offset + piece.bytes);
     if (begin < end) {
       const Run run{piece.from + begin - offset, place + begin, end - begin};
       if (!runs.empty() && runs.back().from + runs.back().bytes == run.from)
@@ -195,7 +206,7 @@ void MovedStream::add_transfers(const Pieces& pieces, const SramArea& sram, int6
       else
         runs.push_back(run);
     }
-    offset += aligned(piece.bytes);
+    offset += piece.bytes;
   }
   for (const Run& run : runs) {
     set(Cmd::DMA0_SRC_REGION, program_.weight_region);

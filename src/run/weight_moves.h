@@ -3,6 +3,7 @@
 // its own transfers bring them.
 #pragma once
 
+#include <map>
 #include <tuple>
 #include <vector>
 
@@ -22,10 +23,13 @@ struct Piece {
     return std::tie(from, bytes, base) < std::tie(other.from, other.bytes, other.base);
   }
 };
-using Pieces = std::vector<Piece>;  // by address
+using Pieces = std::vector<Piece>;  // by address, each of a multiple of the alignment
 int64_t bytes_of(const Pieces& pieces);
 
 bool reads_weights(const NpuCommand& command);
+bool has_branches(const std::vector<NpuCommand>& commands);  // then an operation may be met on several ways
+std::map<uint32_t, uint32_t> layers_by_operation(const NpuProgram& program);
+using BytesByLayer = std::map<uint32_t, int64_t>;
 
 // The SRAM that a program's feature maps are in, or the dedicated one.
 struct SramArea {
@@ -42,27 +46,24 @@ std::optional<SramArea> sram_area(const NpuProgram& program);
 class WeightTraffic {
  public:
   explicit WeightTraffic(const Estimates& estimates);
-  int64_t slow_cycles(int64_t bytes) const { return cycles(slow_, bytes); }  // of flash or DRAM
-  int64_t sram_cycles(int64_t bytes) const { return cycles(sram_, bytes); }
+  int64_t slow_cycles(int64_t bytes) const;  // of flash or DRAM
+  int64_t sram_cycles(int64_t bytes) const;
   int64_t slow_bytes(int64_t cycles) const;  // that it brings in so many cycles
 
   int64_t& slow_of(Layer& layer) const { return layer.access_cycles[static_cast<size_t>(memory_)]; }
   void read_in_sram(Layer& layer, int64_t bytes) const;  // of its weights
   void transfer_during(Layer& layer, int64_t bytes) const;
+  static void settle(Layer& layer);                                                        // its cycles, by its parts
+  int64_t saved_cycles(const std::vector<Layer>& layers, const BytesByLayer& read) const;  // were that read in SRAM
 
   // `read` bytes in SRAM that were read in the slow memory, and `brought` by transfers.
   void account(Estimates& estimates, int64_t read, int64_t brought) const;
 
  private:
-  struct Speed {
-    double cycles_per_byte = 0;
-  };
-  static Speed speed(const Estimates& estimates, NpuMemory memory);
-  static int64_t cycles(Speed speed, int64_t bytes);
-  static void settle(Layer& layer);
+  static double cycles_per_byte(const Estimates& estimates, NpuMemory memory);
 
   NpuMemory memory_;
-  Speed slow_, sram_;
+  double slow_, sram_;  // cycles per byte
 };
 
 // Layers as they are now, and the totals that follow from them.

@@ -14,13 +14,6 @@ constexpr uint64_t kMaxWeights = uint64_t{1} << 27;  // VGG's first linear layer
 constexpr uint64_t kMaxCachedWeights = uint64_t{1} << 27;
 constexpr size_t kScaleBytes = 10;
 
-struct StreamRegisters {
-  Cmd base, length;
-};
-constexpr StreamRegisters kWeightStreams[] = {{Cmd::WEIGHT_BASE, Cmd::WEIGHT_LENGTH},
-                                              {Cmd::WEIGHT1_BASE, Cmd::WEIGHT1_LENGTH},
-                                              {Cmd::WEIGHT2_BASE, Cmd::WEIGHT2_LENGTH},
-                                              {Cmd::WEIGHT3_BASE, Cmd::WEIGHT3_LENGTH}};
 constexpr StreamRegisters kScaleStreams[] = {{Cmd::SCALE_BASE, Cmd::SCALE_LENGTH},
                                              {Cmd::SCALE1_BASE, Cmd::SCALE1_LENGTH}};
 
