@@ -605,6 +605,7 @@ def decomposed():
         "topk": (lambda x: (*x.topk(3), *x.topk(2, 1, False)), (X,)),
         "gradient": (lambda x: (*torch.gradient(x), *torch.gradient(x, spacing=0.5, dim=[1, -1], edge_order=2), *torch.gradient(x, dim=2)), (X,)),
         "grid_sample": (lambda x, g=numbers(2, 3, 4, 2): (F.grid_sample(x, g, align_corners=False), F.grid_sample(x, g * 3, "nearest", "reflection", True), F.grid_sample(x, g, padding_mode="border", align_corners=True)), (X,)),
+        "grid_sample_volume": (lambda x, g: (F.grid_sample(x, g, align_corners=False), F.grid_sample(x, g * 3, padding_mode="border", align_corners=True)), (numbers(2, 3, 4, 5, 6), numbers(2, 2, 3, 4, 3))),
         "grid_sample_computed": (lambda x, g: (F.grid_sample(x, g, align_corners=False), F.grid_sample(x, g * 3, padding_mode="border", align_corners=True)), (X, numbers(2, 3, 4, 2))),
         "gather_rows": (lambda x, i: (x.gather(1, i[:, :, None, None].expand(-1, -1, 4, 5)), x.gather(1, i[:, :, None, None].repeat(1, 1, 4, 5)), x.gather(1, i[:, :, None, None].expand(-1, -1, 2, 5))), (X[:1], torch.tensor([[2, 0, 2, 1]]))),
         "index_put_mask": (lambda x: x.index_put((x > 0.5,), torch.tensor(7.0)), (X,)),

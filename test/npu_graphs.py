@@ -174,6 +174,22 @@ def attention():
     return g
 
 
+def mixed_weights():
+    """Weights whose spread changes within a layer, so that parts of them are encoded in different ways."""
+    g = Graph(8)
+
+    def weights(shape, dtype=I8):
+        count = int(np.prod(shape))
+        spread = np.repeat(g.random.choice([0, 0.6, 3, 12, 40], size=count // 150 + 1), 150)[:count]
+        values = np.clip(g.random.normal(size=count) * spread, -127, 127)
+        return g.const(shape, dtype, values.astype(np.int8).reshape(shape))
+
+    g.weights = weights
+    x = g.conv_i8(g.input([1, 12, 12, 24]), 40)
+    g.output(g.conv_i8(g.conv_i8(x, 40, depthwise=True), 60, kernel=1, pad=0))
+    return g
+
+
 def refused_by_u55():
     """BITWISE_NOT runs on U85 alone."""
     g = Graph(6)

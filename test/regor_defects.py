@@ -109,12 +109,29 @@ def table_of_a_sum_and_a_slice():
     return g
 
 
+def two_tables_of_16_bits(second=16):
+    """TABLE of 16 bits, ADD, then a TABLE that is brought into the same place."""
+    g = npu_cases.CaseGraph(1)
+    shape = [1, 4, 4, 16]
+    wide = [g.rescale(g.rescale2(g.table16(g.feed(shape, I16)), I16, [2.0**-7]), I32), g.rescale(g.feed(shape, I16), I32)]
+    total = g.op(ts.Op.ADD, wide, shape, I32, "AddAttribute")
+    g.output(g.rescale2(g.table16(g.rescale(total, I16, 0.5)), I16, [2.0**-7]) if second == 16 else g.table(g.rescale(total, I8, 0.003)))
+    return g
+
+
+def tables_of_16_and_8_bits():
+    """The same with a TABLE of 8 bits, which overwrites an eighth of the first."""
+    return two_tables_of_16_bits(second=8)
+
+
 # Each with the NPUs that it is shown on, and what the NPU in software says of regor's stream: a part of the fault that a
 # repair settles, or None when the stream is in order and computes other numbers.
 ALL = [
     (square_transpose, ["ethos-u55-128"], "lets them overlap"),
     (strided_window, ["ethos-u85-256"], "lets them overlap"),
     (second_of_two, ["ethos-u55-128"], "a wait is missing"),
+    (two_tables_of_16_bits, ["ethos-u85-256"], "look-up table was overwritten"),
+    (tables_of_16_and_8_bits, ["ethos-u85-256"], "look-up table was overwritten"),
     (padded_window_of_a_slice, ["ethos-u55-128", "ethos-u85-256"], None),
     (product_of_a_slice, ["ethos-u55-128"], None),
     (table_of_a_batch_of_pixels, ["ethos-u55-128", "ethos-u85-256"], None),

@@ -325,6 +325,17 @@ def test_a_file_that_falls_short_of_its_forecast_gets_more_layers_in_int16(tmp_p
     assert "is the best that was reached" in sentence and not (tmp_path / "no.pte").exists()
 
 
+def test_an_output_that_is_mostly_noise_gets_a_warning(tmp_path, samples):
+    loud = 100 * np.load(MODELS / "resnet8.npz")["test"].astype(np.float32)  # far outside of what the samples show
+    np.savez(tmp_path / "loud.npz", x=loud)
+    def warnings(*arguments):
+        done = swoop("compile", FLOAT_MODEL, "-c", samples, "-o", tmp_path / "r.pte", "--json", *arguments)
+        assert done.returncode == 0, done.stderr
+        return [warning for warning in json.loads(done.stdout)["warnings"] if warning.endswith("[noisy]")]
+    assert warnings() == []
+    assert len(warnings("--test", tmp_path / "loud.npz")) == 1
+
+
 @pytest.mark.parametrize("flag", ["--max-ms", "--min-sqnr"])
 @pytest.mark.parametrize("value", ["nan", "-1"])
 def test_limits_that_mean_nothing_are_refused(tmp_path, samples, flag, value):

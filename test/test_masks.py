@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from torch import nn
 from torch.nn import functional as F
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import judge  # noqa: E402
+
 SWOOP = pathlib.Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")) / "swoop"
 LENGTH, WIDTH = 12, 16
 
@@ -124,6 +128,40 @@ def test_what_is_masked_counts_for_nothing(kind, target, tmp_path):
     assert np.array_equal(result[rows], changed[rows]) and not np.array_equal(result, changed)
     if kind is not FilledWithLowest:  # its mask is made of what the NPU computes
         assert summary["delegates"] == 1, "the mask is ready before the NPU starts"
+
+
+HIDDEN = {
+    "filled": lambda scores, keep: scores.masked_fill(~keep, -1e9),
+    "added": lambda scores, keep: scores + (1.0 - keep.float()) * -1e9,
+}
+SHOWN = {"scores": lambda y: y, "log_softmax": lambda y: torch.log_softmax(y, -1), "best": lambda y: y.argmax(-1), "both": lambda y: (y, y.argmax(-1))}
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("shown", SHOWN)
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_scores_beside_hidden_ones_keep_their_range(hidden, shown, target, tmp_path):
+    """Actions that are not allowed: -1e9 in their places must not cost the others their codes."""
+
+    class Policy(Booleans):
+        def forward(self, x, keep):
+            return SHOWN[shown](HIDDEN[hidden](4 * self.q(x)[..., :LENGTH], keep[..., None, :].expand(1, LENGTH, LENGTH)))
+
+    torch.manual_seed(0)
+    model = Policy().eval()
+    x, keep = samples(16, seed=1)
+    keep[0] = False  # nothing is allowed
+    judge.write_case(model, list(zip(x, keep)), [], tmp_path)
+    verdict = judge.judge(tmp_path, target)
+    assert verdict.kind == "right" and (verdict.equal or 1) > 0.9, verdict.line()
+    if shown == "best":
+        return
+    program = tmp_path / "model.pte"
+    subprocess.run([SWOOP, "compile", tmp_path / "model.pt2", "-c", tmp_path / "calibrate.npz", "-t", target, "-o", program], check=True, capture_output=True)
+    expected, result = np.load(tmp_path / "calibrate_golden.npz")["out0"], run(program, x, keep, tmp_path)
+    seen = expected > -1e8
+    assert judge.sqnr_db([expected[seen]], [result[seen]]) > 30
+    assert np.array_equal(result[~seen], expected[~seen])
 
 
 @pytest.mark.parametrize("kind", [Booleans, Floats])

@@ -122,6 +122,12 @@ def test_program_and_estimates_equal_velas(target, name, tmp_path):
         assert_same(tosa, target, tmp_path / str(i), "--system-config", system, "--memory-mode", mode)
 
 
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_weights_are_encoded_as_vela_does_it(target, tmp_path):
+    _, tosa = write_graph(tmp_path, npu_graphs.mixed_weights)
+    assert_same(tosa, target, tmp_path)
+
+
 @pytest.mark.parametrize("target", ["ethos-u55-64", "ethos-u65-512", "ethos-u85-512"])
 @pytest.mark.parametrize("flags", [("--optimise", "Size"), ("--arena-cache-size", "65536"),
                                    ("--arena-cache-size", "400000")])

@@ -40,6 +40,7 @@ EXACT_DB = 200.0  # stands for "equal"
 MARGIN_DB = 6.0  # a file may be this much worse than the forecast: outputs of a few elements round this or that way
 GOOD_DB = 35.0  # good enough for int8: such a result is not looked into
 POOR_DB = 12.0
+MARGIN_SHARE = 0.2  # of the elements of an integer output
 
 
 # ---- cases
@@ -141,7 +142,7 @@ def sqnr_db(reference, actual):
         return -math.inf
     if noise == 0:
         return EXACT_DB
-    return 10 * math.log10(signal_power / noise) if signal_power else -math.inf
+    return 10 * math.log10(signal_power / noise) if signal_power else 0.0  # as swoop has it: nothing but noise
 
 
 def codes(values, port):
@@ -173,16 +174,15 @@ def outputs_of(program, summary, case, part, folder, timeout):
 
 
 def figures(golden, arrays):
-    """(SQNR pooled over the float outputs, SQNR of each, the least share of equal elements of the integer outputs); None where there are none."""
+    """(SQNR of the worst float output, SQNR of each, the least share of equal elements of the integer outputs); None where there are none."""
     pairs = [(golden[name], y) for name, y in zip(golden.files, arrays)]
-    real = [(r, y) for r, y in pairs if r.dtype.kind == "f"]
-    whole = [float(np.mean(r.ravel() == y.ravel())) for r, y in pairs if r.dtype.kind != "f"]
-    pooled = sqnr_db([r for r, _ in real], [y for _, y in real]) if real else None
-    return pooled, [sqnr_db([r], [y]) if r.dtype.kind == "f" else None for r, y in pairs], min(whole, default=None)
+    each = [sqnr_db([r], [y]) if r.dtype.kind == "f" else None for r, y in pairs]
+    shares = [float(np.mean(r.ravel() == y.ravel())) for r, y in pairs if r.dtype.kind != "f"]
+    return min((db for db in each if db is not None), default=None), each, min(shares, default=None)
 
 
-def forecasts_db(case, target, flags, timeout):
-    """What `swoop accuracy` expects of these types, by number of the output."""
+def forecasts(case, target, flags, timeout):
+    """What `swoop accuracy` expects of these types: (dB of float outputs, shares of equal elements of integer ones), by number of the output."""
     skipped = {"--io": 1, "--segments": 0, "--strip": 0}
     kept, words = [], list(flags)
     while words:
@@ -191,17 +191,21 @@ def forecasts_db(case, target, flags, timeout):
             del words[: skipped[word]]
         else:
             kept.append(word)
-    done = run([SWOOP, "accuracy", case / "model.pt2", "-c", case / "calibrate.npz", "-t", target, *kept], timeout)
-    figure = r"(-?[\d.]+|-?inf) dB"
-    each = re.findall(rf"^ *output (\d+): {figure}", done.out, re.M) or [(0, db) for db in re.findall(rf"^outputs: {figure}", done.out, re.M)]
-    return {int(number): min(float(db), EXACT_DB) for number, db in each}
+    if "--io" in flags and "--precision" not in flags:
+        kept += ["--precision", "int8"]  # codes of 8 bits at the borders: no int16 there, however cheap
+    done = run([SWOOP, "accuracy", case / "model.pt2", "-c", case / "calibrate.npz", "-t", target, "--json", *kept], timeout)
+    said = json.loads(done.out) if done.code == 0 else {"output_sqnr_db": [], "output_equal": []}
+    shares = {i: share for i, share in enumerate(said["output_equal"]) if share is not None}
+    whys = said.get("output_sqnr_db_why", [None] * len(said["output_sqnr_db"]))
+    each = [db if db is not None else -math.inf if why == "not finite" else EXACT_DB for db, why in zip(said["output_sqnr_db"], whys)]
+    return {i: db for i, db in enumerate(each) if i not in shares}, shares
 
 
 @dataclass
 class Verdict:
     kind: str
     text: str = ""  # what was said, or which figure is low
-    sqnr: float | None = None  # on the calibration samples, pooled over float outputs
+    sqnr: float | None = None  # of the worst float output, on the calibration samples
     outputs: list = field(default_factory=list)  # of each float output
     held_out: float | None = None  # on the test samples
     equal: float | None = None  # of integer outputs
@@ -272,17 +276,20 @@ def weigh(verdict, summary, case, target, flags, timeout):
     for number, (db, claimed) in enumerate(zip(verdict.outputs, said)):
         if db is not None and claimed is not None and db < min(claimed - MARGIN_DB, GOOD_DB):
             verdict.kind, verdict.text = "low", f"the summary says {claimed:.1f} dB of output {number}, PyTorch {db:.1f}"
-    if verdict.equal is not None and verdict.equal < 0.5:
-        verdict.kind, verdict.text = "low", f"only {verdict.equal:.0%} of an integer output's elements are PyTorch's"
-    if verdict.kind == "low" or verdict.sqnr is None or verdict.sqnr >= GOOD_DB:
+    unequal = verdict.equal is not None and verdict.equal < 0.5
+    if verdict.kind == "low" or not unequal and (verdict.sqnr is None or verdict.sqnr >= GOOD_DB):
         return
-    expected = forecasts_db(case, target, flags, timeout)
+    decibels, shares = forecasts(case, target, flags, timeout)
     for number, db in enumerate(verdict.outputs):
-        if db is not None and number in expected:
-            verdict.forecast = expected[number] if verdict.forecast is None else min(verdict.forecast, expected[number])
-            if db < min(expected[number] - MARGIN_DB, GOOD_DB):
-                verdict.kind, verdict.text = "low", f"output {number} has {db:.1f} dB, below its forecast of {expected[number]:.1f}"
-    if verdict.kind == "right" and verdict.sqnr < POOR_DB:
+        if db is not None and number in decibels:
+            verdict.forecast = decibels[number] if verdict.forecast is None else min(verdict.forecast, decibels[number])
+            if db < min(decibels[number] - MARGIN_DB, GOOD_DB):
+                verdict.kind, verdict.text = "low", f"output {number} has {db:.1f} dB, below its forecast of {decibels[number]:.1f}"
+    if unequal and verdict.kind == "right":  # the largest of nearly equal numbers is any of them
+        as_forecast = verdict.equal >= min(shares.values(), default=1) - MARGIN_SHARE
+        verdict.kind = "poor" if as_forecast else "low"
+        verdict.text = f"only {verdict.equal:.0%} of an integer output's elements are PyTorch's" + (", as forecast" if as_forecast else "")
+    if verdict.kind == "right" and verdict.sqnr is not None and verdict.sqnr < POOR_DB:
         verdict.kind, verdict.text = "poor", "of this precision, more can be expected"
 
 
@@ -320,9 +327,9 @@ def correct(verdict):
 
 
 def whole(verdict):
-    """All of it in one region, or nothing to compute."""
+    """All of it in one region, or nothing to compute. What a model writes into its inputs is copied there after it ran."""
     idle = verdict.kind == "right" and verdict.regions == 0 and not verdict.reasons
-    return (verdict.regions == 1 or idle) and not verdict.host
+    return (verdict.regions == 1 or idle) and set(verdict.host) <= {"aten::copy_"}
 
 
 def write_section(page, title, lines):

@@ -90,7 +90,7 @@ def sequence_layer(rng, x, name):
 
 
 def any_layer(rng, x, name):
-    width = x.shape[-1]
+    width = x.shape[-1] if x.ndim else 1  # what does not take a single number is not grown
     return rng.choice([
         (f"nn.Linear({width}, {rng.choice([1, 3, 8, 10, 17])}, bias={rng.random() < 0.7})", "self.{m}({0})"),
         (f"nn.Sequential(nn.Linear({width}, {2 * width}), nn.GELU(), nn.Linear({2 * width}, {width}))", "{0} + self.{m}({0})"),

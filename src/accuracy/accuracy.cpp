@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <map>
 
 #include "support/check.h"
@@ -132,7 +134,29 @@ void Noise::add(const Tensor& reference, const Tensor& actual) {
 
 double Noise::db() const {
   if (error == 0) return 999;
+  if (std::isnan(error)) return -std::numeric_limits<double>::infinity();
   return signal > 0 ? 10 * std::log10(signal / error) : 0;
+}
+
+void OutputNoise::add(const Tensor& reference, const Tensor& actual) {
+  const auto count = static_cast<size_t>(element_count(reference.shape));
+  elements += count;
+  if (reference.dtype == DType::F32) {
+    noise.add(reference, actual);
+    for (size_t i = 0; i < count; ++i)
+      max_error = std::max(max_error, std::fabs(static_cast<double>(actual.as<float>()[i]) -
+                                                static_cast<double>(reference.as<float>()[i])));
+    return;
+  }
+  integers = true;
+  const size_t bytes = byte_size(reference.dtype);
+  for (size_t i = 0; i < count; ++i)
+    equal += std::memcmp(reference.data.data() + i * bytes, actual.data.data() + i * bytes, bytes) == 0;
+}
+
+std::optional<double> OutputNoise::equal_share() const {
+  if (!integers) return std::nullopt;
+  return elements == 0 ? 1.0 : static_cast<double>(equal) / static_cast<double>(elements);
 }
 
 double sqnr_db(std::span<const Tensor> reference, std::span<const Tensor> actual) {
@@ -148,11 +172,10 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
   report.samples = samples.inputs.size();
   report.uncalibrated = samples.random;
   std::map<NodeId, Layer> layers;
-  Noise all;
   std::vector<size_t> of_user;  // among all outputs: the others are the state of the next run
   for (size_t i = 0; i < reference.outputs().size(); ++i)
     if (reference.output_port(i).role == Port::Role::User) of_user.push_back(i);
-  std::vector<Noise> outputs(of_user.size());
+  report.outputs.resize(of_user.size());
   std::vector<Tensor> previous, previous_quantized;
   for (const std::vector<Tensor>& sample : samples.inputs) {
     std::vector<Tensor> inputs = sample;
@@ -162,10 +185,8 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
     Values exact, rounded;
     TRY_ASSIGN(previous, run(reference, inputs, opaque, exact));
     TRY_ASSIGN(previous_quantized, run(quantized, inputs_quantized, opaque, rounded));
-    for (size_t i = 0; i < of_user.size(); ++i) {
-      all.add(previous[of_user[i]], previous_quantized[of_user[i]]);
-      outputs[i].add(previous[of_user[i]], previous_quantized[of_user[i]]);
-    }
+    for (size_t i = 0; i < of_user.size(); ++i)
+      report.outputs[i].add(previous[of_user[i]], previous_quantized[of_user[i]]);
 
     for (NodeId id : quantized.order()) {
       const Node& node = quantized.node(id);
@@ -181,20 +202,34 @@ Result<AccuracyReport> measure_accuracy(const Graph& reference, const Graph& qua
       if (alone) layer.own.add(right, *alone);
     }
   }
-  report.sqnr_db = all.db();
-  for (const Noise& noise : outputs) report.output_db.push_back(noise.db());
   for (const auto& [id, layer] : layers) report.layers.push_back(accuracy_of(quantized, quantized.node(id), layer));
   std::stable_sort(report.layers.begin(), report.layers.end(),
                    [](const LayerAccuracy& a, const LayerAccuracy& b) { return a.own_db < b.own_db; });
   return report;
 }
 
+std::optional<double> AccuracyReport::worst_db() const {
+  std::optional<double> worst;
+  for (const OutputNoise& output : outputs)
+    if (!output.integers) worst = std::min(worst.value_or(output.noise.db()), output.noise.db());
+  return worst;
+}
+
 std::string to_text(const AccuracyReport& report) {
-  std::string text =
-      fmt::format("outputs: {:.1f} dB over {} sample{}{}\n", report.sqnr_db, report.samples,
-                  report.samples == 1 ? "" : "s", report.uncalibrated ? "; UNCALIBRATED: the samples are random" : "");
-  for (size_t i = 0; i < report.output_db.size() && report.output_db.size() > 1; ++i)
-    text += fmt::format("  output {}: {:.1f} dB\n", i, report.output_db[i]);
+  const auto figure = [](const OutputNoise& output) {
+    const std::optional<double> share = output.equal_share();
+    return share ? fmt::format("{:.1f} % equal", 100 * *share) : fmt::format("{:.1f} dB", output.noise.db());
+  };
+  const std::optional<double> worst = report.worst_db();
+  std::string text = "outputs: ";
+  if (report.outputs.size() == 1)
+    text += figure(report.outputs[0]);
+  else
+    text += worst ? fmt::format("{:.1f} dB, the worst,", *worst) : fmt::format("{}", report.outputs.size());
+  text += fmt::format(" over {} sample{}{}\n", report.samples, report.samples == 1 ? "" : "s",
+                      report.uncalibrated ? "; UNCALIBRATED: the samples are random" : "");
+  for (size_t i = 0; i < report.outputs.size() && report.outputs.size() > 1; ++i)
+    text += fmt::format("  output {}: {}\n", i, figure(report.outputs[i]));
   text += fmt::format("{:>8} {:>8} {:>9}  {:<18} {:<30} {:<22} {}\n", "own dB", "all dB", "clipped", "op", "value",
                       "source", "type");
   for (const LayerAccuracy& layer : report.layers)

@@ -26,6 +26,17 @@ struct Noise {
   double db() const;               // 999 when they are equal
 };
 
+// Of one output, over all samples.
+struct OutputNoise {
+  Noise noise;
+  double max_error = 0;
+  bool integers = false;  // which have no noise: equal elements are counted
+  size_t equal = 0, elements = 0;
+
+  void add(const Tensor& reference, const Tensor& actual);
+  std::optional<double> equal_share() const;  // of integers
+};
+
 // Of `actual` against `reference`, over all tensors together, in dB.
 double sqnr_db(std::span<const Tensor> reference, std::span<const Tensor> actual);
 
@@ -43,9 +54,10 @@ struct LayerAccuracy {
 struct AccuracyReport {
   size_t samples = 0;
   bool uncalibrated = false;
-  double sqnr_db = 0;                 // of all outputs over all samples
-  std::vector<double> output_db;      // per output that the caller gets
+  std::vector<OutputNoise> outputs;   // that the caller gets
   std::vector<LayerAccuracy> layers;  // worst own_db first
+
+  std::optional<double> worst_db() const;  // of the float outputs
 };
 
 // `reference` is the float graph that `quantized` was made from in place: clone() it before quantize().

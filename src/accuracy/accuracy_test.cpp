@@ -55,7 +55,7 @@ TEST(Accuracy, lists_the_worst_layer_first) {
   EXPECT_EQ(report->layers[0].own_db, report->layers[0].sqnr_db) << "nothing before it is rounded";
   EXPECT_GT(report->layers[1].own_db, 45);
   EXPECT_LT(report->layers[1].sqnr_db, report->layers[1].own_db - 10) << "its operand is rounded coarsely";
-  EXPECT_EQ(report->layers[1].sqnr_db, report->output_db[0]);
+  EXPECT_EQ(report->layers[1].sqnr_db, report->outputs[0].noise.db());
 }
 
 TEST(Accuracy, a_sample_without_error_does_not_lift_the_others) {
@@ -70,8 +70,8 @@ TEST(Accuracy, a_sample_without_error_does_not_lift_the_others) {
   samples.inputs.push_back({make_tensor(DType::F32, {64})});  // zeros
   Result<AccuracyReport> report = measure_accuracy(reference, *graph, samples);
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_LT(report->sqnr_db, 30);
-  EXPECT_EQ(report->sqnr_db, report->output_db[0]);
+  EXPECT_LT(*report->worst_db(), 30);
+  EXPECT_EQ(report->worst_db(), report->outputs[0].noise.db());
 }
 
 TEST(Accuracy, numbers_the_outputs_as_the_caller_does) {
@@ -87,8 +87,41 @@ TEST(Accuracy, numbers_the_outputs_as_the_caller_does) {
   samples.inputs[0].push_back(make_tensor(DType::F32, {64}));
   Result<AccuracyReport> report = measure_accuracy(reference, *graph, samples);
   ASSERT_TRUE(report) << report.error().message;
-  ASSERT_EQ(report->output_db.size(), 1u);
-  EXPECT_LT(report->output_db[0], 30) << "of y; the state is exact";
+  ASSERT_EQ(report->outputs.size(), 1u);
+  EXPECT_LT(report->outputs[0].noise.db(), 30) << "of y; the state is exact";
+}
+
+TEST(Accuracy, divides_zero_by_zero_as_codes_do) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[64])
+  %a = unary %x fn="tanh" : f32[64] name "a"
+  %d = unary %a fn="abs" : f32[64] name "d"
+  %y = div %a, %d : f32[64] name "y"
+  return %y
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  Graph reference = clone(*graph);
+  for (std::string_view name : {"a", "d", "y"}) set_type(*graph, name, 0.25, 0);
+  Samples samples = ramp(*graph);
+  samples.inputs[0][0].as<float>()[32] = 1e-3f;  // where the ramp has 0
+  Result<AccuracyReport> report = measure_accuracy(reference, *graph, samples);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(std::isfinite(*report->worst_db()));
+}
+
+TEST(Accuracy, counts_equal_elements_of_integers) {
+  Result<Graph> graph = parse(R"(graph "g" (%x: f32[4,16])
+  %y = unary %x fn="tanh" : f32[4,16] name "y"
+  %i = argmax %y axis=1 keepdim=false : i64[4]
+  return %i, %y
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  Graph reference = clone(*graph);
+  set_type(*graph, "y", 1, 0);  // with codes so coarse, the first of many is the largest
+  Result<AccuracyReport> report = measure_accuracy(reference, *graph, ramp(*graph));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_LT(report->outputs[0].equal_share(), 1.0);
+  EXPECT_EQ(report->outputs[1].equal_share(), std::nullopt);
+  EXPECT_EQ(report->worst_db(), report->outputs[1].noise.db()) << "integers have none";
 }
 
 TEST(Accuracy, counts_what_a_type_clips) {

@@ -126,7 +126,8 @@ GroupAccuracy OutputGroups::accuracy_of(size_t number, const Output& output, con
   }
   accuracy.sqnr_db = all.noise.db();
   // What moves by less than a step of 8 bits, as a sigmoid that is 0.9996 to 1, is as near as 8 bits come to it.
-  accuracy.flat = all.expected.moved() > all.expected.size() * 0x1p-8f && !all.actual.moves();
+  const auto hardly = [](const Extent& extent) { return extent.size() * 0x1p-8f; };
+  accuracy.flat = all.expected.moved() > hardly(all.expected) && !all.actual.moves();
   if (group.count == 1) return accuracy;
   // Where the group's figure says the same, as in a network that lost it on the way, the figure is enough.
   constexpr double kHidden = 10;  // dB
@@ -134,7 +135,8 @@ GroupAccuracy OutputGroups::accuracy_of(size_t number, const Output& output, con
   const float rounding = all.expected.size() * 0x1p-20f;
   for (size_t c = 0; c < channels.size(); ++c) {
     const Channel& channel = channels[c];
-    const bool flat = channel.expected.moved() > rounding && !channel.actual.moves();
+    const bool flat =
+        channel.expected.moved() > std::max(rounding, hardly(channel.expected)) && !channel.actual.moves();
     if (flat && channel.noise.db() + kHidden < accuracy.sqnr_db) accuracy.flat_channels.push_back(c);
     if (channel.noise.signal > 0 && (!accuracy.worst_channel || channel.noise.db() < accuracy.worst_channel->second))
       accuracy.worst_channel = {c, channel.noise.db()};

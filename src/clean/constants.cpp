@@ -1,4 +1,5 @@
 #include "clean/clean.h"
+#include "clean/floats.h"
 
 namespace swoop {
 
@@ -23,6 +24,16 @@ bool fold_nothing(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// softmax over an axis of one  ->  ones; log_softmax  ->  zeros
+bool fold_softmax_of_one(Rewriter& rw, const Node& n) {
+  const Type& type = rw.type(n.outputs[0]);
+  if (!plain_floats(rw, n) || type.dtype != DType::F32 || type.shape[static_cast<size_t>(n.integer(Key::Axis))] != 1)
+    return false;
+  const std::vector<float> values(static_cast<size_t>(element_count(type.shape)), n.op == Op::Softmax ? 1.0F : 0.0F);
+  rw.replace(n, float_constant(rw, type.shape, values, n.name));
+  return true;
+}
+
 // A dequantized constant is not folded: its codes are what the quantizer chose, and the types take them in.
 bool is_foldable(const OpInfo& op) { return op.kernel && op.op != Op::Dequantize; }
 
@@ -30,7 +41,8 @@ bool is_foldable(const OpInfo& op) { return op.kernel && op.op != Op::Dequantize
 
 std::span<const Rule> constant_rules() {
   static const Rule kRules[] = {{"fold-constants", ops_where(is_foldable), fold_constants},
-                                {"fold-nothing", ops_where(is_foldable), fold_nothing}};
+                                {"fold-nothing", ops_where(is_foldable), fold_nothing},
+                                {"fold-softmax-of-one", {Op::Softmax, Op::LogSoftmax}, fold_softmax_of_one}};
   return kRules;
 }
 

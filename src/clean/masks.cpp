@@ -13,6 +13,7 @@ namespace {
 
 // Stands for minus infinity: exp() of it is 0 in float too, and a row that is masked as a whole stays a number.
 constexpr float kHidden = -1e9f;
+constexpr float kSwallows = -1e8f;  // a sum of it and a score is this number, up to rounding
 
 // The one value that all elements of a float constant have.
 std::optional<float> uniform_value(const Rewriter& rw, ValueId id) {
@@ -25,28 +26,71 @@ std::optional<float> uniform_value(const Rewriter& rw, ValueId id) {
   return x[0];
 }
 
+bool hides(float x) { return x <= 2 * kMaskedBelow; }
+
 struct Choice {
   ValueId allowed;  // boolean
   bool inverted;    // true where something is hidden
   float hidden;     // what stands there
 };
 
+// What a value is where a boolean is true, and where it is not.
+struct TwoNumbers {
+  ValueId truth;
+  float yes, no;
+};
+
+// where(c, one number, another), or sums and products of numbers and a boolean, as in (1 - c) * -1e9
+std::optional<TwoNumbers> two_numbers(const Rewriter& rw, ValueId id) {
+  const Node* n = rw.graph().producer(id);
+  if (!n || !is_plain_float(rw.type(id))) return std::nullopt;
+  if (n->op == Op::Cast && rw.type(n->inputs[0]).dtype == DType::Bool) return TwoNumbers{n->inputs[0], 1, 0};
+  if (n->op == Op::Where) {
+    std::optional<float> yes = uniform_value(rw, n->inputs[1]), no = uniform_value(rw, n->inputs[2]);
+    return yes && no ? std::optional(TwoNumbers{n->inputs[0], *yes, *no}) : std::nullopt;
+  }
+  if (n->op != Op::Mul && n->op != Op::Add && n->op != Op::Sub) return std::nullopt;
+  const size_t known = uniform_value(rw, n->inputs[0]) ? 0 : 1;
+  const std::optional<float> number = uniform_value(rw, n->inputs[known]);
+  std::optional<TwoNumbers> of = number ? two_numbers(rw, n->inputs[1 - known]) : std::nullopt;
+  if (!of || n->has(Key::ActMin) || n->has(Key::ActMax)) return std::nullopt;
+  auto apply = [&](float x) {
+    if (n->op == Op::Mul) return x * *number;
+    if (n->op == Op::Add) return x + *number;
+    return known == 0 ? *number - x : x - *number;
+  };
+  return TwoNumbers{of->truth, apply(of->yes), apply(of->no)};
+}
+
 // A float mask that is 0 where `allowed` says so and hides what it is added to elsewhere.
-std::optional<Choice> choice_of(Rewriter& rw, ValueId mask) {
-  const Node* where = rw.graph().producer(mask);
-  if (!where || where->op != Op::Where || rw.type(where->inputs[0]).shape != rw.type(mask).shape) return std::nullopt;
-  std::optional<float> yes = uniform_value(rw, where->inputs[1]), no = uniform_value(rw, where->inputs[2]);
-  auto hides = [](float x) { return x <= 2 * kMaskedBelow; };
-  if (!yes || !no) return std::nullopt;
-  if (*yes == 0 && hides(*no)) return Choice{where->inputs[0], false, *no};
-  if (*no == 0 && hides(*yes)) return Choice{where->inputs[0], true, *yes};
+std::optional<Choice> choice_of(const Rewriter& rw, ValueId mask) {
+  const std::optional<TwoNumbers> of = two_numbers(rw, mask);
+  if (!of || rw.type(of->truth).shape != rw.type(mask).shape) return std::nullopt;
+  if (of->yes == 0 && hides(of->no)) return Choice{of->truth, false, of->no};
+  if (of->no == 0 && hides(of->yes)) return Choice{of->truth, true, of->yes};
   return std::nullopt;
 }
 
-ValueId hide(Rewriter& rw, ValueId scores, ValueId allowed) {
-  float hidden = kHidden;
+ValueId hide(Rewriter& rw, ValueId scores, ValueId allowed, float depth = kHidden) {
+  const float hidden = std::isfinite(depth) && depth <= kSwallows ? depth : kHidden;
   ValueId low = float_constant(rw, {}, {&hidden, 1}, "hidden");
   return rw.make(Op::Where, {allowed, scores, low});
+}
+
+// Scores in which a number stands where they are hidden.
+struct HiddenScores {
+  ValueId scores;
+  Choice choice;
+};
+
+std::optional<HiddenScores> hidden_scores(const Rewriter& rw, ValueId id) {
+  const Node* where = rw.graph().producer(id);
+  if (!where || where->op != Op::Where || !is_plain_float(rw.type(id))) return std::nullopt;
+  for (size_t low : {1, 2}) {
+    const std::optional<float> depth = uniform_value(rw, where->inputs[low]);
+    if (depth && hides(*depth)) return HiddenScores{where->inputs[3 - low], {where->inputs[0], low == 1, *depth}};
+  }
+  return std::nullopt;
 }
 
 ValueId allowed_by(Rewriter& rw, const Choice& choice) {
@@ -69,16 +113,52 @@ bool move_choice(Rewriter& rw, const Node& n) {
 
 // scores + where(c, 0, far below)  ->  where(c, scores, far below)
 bool add_to_choice(Rewriter& rw, const Node& n) {
-  if (!plain_floats(rw, n)) return false;
+  if (!plain_floats(rw, n) || n.has(Key::ActMin) || n.has(Key::ActMax)) return false;
+  const std::vector<Use>& uses = rw.value(n.outputs[0]).uses;
+  const bool is_output = std::any_of(uses.begin(), uses.end(), [](const Use& use) { return use.node == kNone; });
   for (size_t i = 0; i < 2; ++i) {
     ValueId scores = n.inputs[1 - i];
     if (rw.type(scores).shape != rw.type(n.outputs[0]).shape) continue;
     std::optional<Choice> choice = choice_of(rw, n.inputs[i]);
-    if (!choice) continue;
-    rw.replace(n, hide(rw, scores, allowed_by(rw, *choice)));
+    if (!choice || (is_output && choice->hidden > kSwallows)) continue;
+    rw.replace(n, hide(rw, scores, allowed_by(rw, *choice), choice->hidden));
     return true;
   }
   return false;
+}
+
+// argmax(where(c, scores, far below))  ->  argmax(where(c, scores, minus infinity)): that takes no room in the range of
+// the scores, whoever else reads them
+bool hide_from_argmax(Rewriter& rw, const Node& n) {
+  const std::optional<HiddenScores> hidden = hidden_scores(rw, n.inputs[0]);
+  if (!hidden || std::isinf(hidden->choice.hidden)) return false;
+  const float nothing = -std::numeric_limits<float>::infinity();
+  const ValueId low = float_constant(rw, {}, {&nothing, 1}, "hidden");
+  const ValueId where = hidden->choice.inverted ? rw.make(Op::Where, {hidden->choice.allowed, low, hidden->scores})
+                                                : rw.make(Op::Where, {hidden->choice.allowed, hidden->scores, low});
+  rw.replace(n, rw.make(Op::ArgMax, {where}, n.attrs));
+  return true;
+}
+
+// log_softmax(where(c, scores, far below))  ->  where(c, log_softmax(the same), far below): the log_softmax then needs
+// no range for what is hidden. In a row that is hidden as a whole, all scores are the same and count.
+bool hide_after_log_softmax(Rewriter& rw, const Node& n) {
+  const std::optional<HiddenScores> hidden = hidden_scores(rw, n.inputs[0]);
+  const Shape shape = rw.type(n.outputs[0]).shape;
+  if (!hidden || std::isinf(hidden->choice.hidden) || rw.type(hidden->choice.allowed).shape != shape) return false;
+  const std::vector<Use>& uses = rw.value(n.outputs[0]).uses;
+  if (uses.size() == 1 && uses[0].node != kNone) {
+    const std::optional<HiddenScores> after = hidden_scores(rw, rw.graph().node(uses[0].node).outputs[0]);
+    if (after && after->scores == n.outputs[0] && after->choice.hidden == hidden->choice.hidden) return false;  // done
+  }
+  const ValueId allowed = allowed_by(rw, hidden->choice);
+  const ValueId some = rw.make(Op::Any, {allowed}, {{Key::Axes, Ints{n.integer(Key::Axis)}}, {Key::Keepdim, true}});
+  const ValueId counts =
+      rw.make(Op::Logical, {allowed, rw.make(Op::LogicalNot, {some})}, {{Key::Fn, std::string("or")}});
+  const float depth = hidden->choice.hidden;
+  rw.replace(n, rw.make(Op::Where, {counts, rw.make(Op::LogSoftmax, {n.inputs[0]}, n.attrs),
+                                    float_constant(rw, {}, {&depth, 1}, "hidden")}));
+  return true;
 }
 
 // A constant that is added to part `index` of a concat, and 0 to the other parts; kNone if it hides nothing there.
@@ -88,7 +168,7 @@ ValueId mask_of_joined(Rewriter& rw, const Node& concat, size_t index, ValueId m
   const auto axis = static_cast<size_t>(concat.integer(Key::Axis));
   Tensor from = to_tensor(rw.value(mask));
   std::span<const float> numbers = from.as<float>();
-  if (std::none_of(numbers.begin(), numbers.end(), [](float x) { return x <= 2 * kMaskedBelow; })) return kNone;
+  if (std::none_of(numbers.begin(), numbers.end(), hides)) return kNone;
   Shape own = from.shape;
   own.insert(own.begin(), part.shape.size() - own.size(), 1);
   Shape wide = own;
@@ -137,7 +217,7 @@ bool choose_joined_scores(Rewriter& rw, const Node& n) {
     for (size_t low = 1; low <= 2; ++low) {
       const ValueId scores = where->inputs[3 - low], hidden = where->inputs[low];
       const std::optional<float> depth = uniform_value(rw, hidden);
-      if (!depth || *depth > 2 * kMaskedBelow || rw.type(scores).shape != part.shape) continue;
+      if (!depth || !hides(*depth) || rw.type(scores).shape != part.shape) continue;
       if (rw.type(where->inputs[0]).shape != part.shape || rw.type(hidden).rank() > 0) continue;
       std::vector<ValueId> parts = n.inputs, choices;
       for (ValueId other : n.inputs) {
@@ -231,6 +311,8 @@ bool clear_constant_rows(Rewriter& rw, const Node& n) {
 const Rule kMaskRules[] = {
     {"move-choice", {Op::Reshape, Op::Expand, Op::Transpose, Op::Slice}, move_choice},
     {"add-to-choice", {Op::Add}, add_to_choice},
+    {"hide-from-argmax", {Op::ArgMax}, hide_from_argmax},
+    {"hide-after-log-softmax", {Op::LogSoftmax}, hide_after_log_softmax},
     {"mask-joined-scores", {Op::Concat}, mask_joined_scores},
     {"choose-joined-scores", {Op::Concat}, choose_joined_scores},
     {"clear-constant-rows", {Op::Attention}, clear_constant_rows},

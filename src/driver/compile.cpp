@@ -72,8 +72,8 @@ std::string raised_text(const QuantizeReport& report, double wanted, const Summa
 }
 
 std::string repaired_text(std::span<const NpuFault> repairs) {
-  return with_code(fmt::format("repaired the NPU program in {} place{}, which costs a little time there and changes no "
-                               "result; the first: {}: {}",
+  return with_code(fmt::format("repaired the NPU program in {} place{}, which costs a little time there; the "
+                               "first: {}: {}",
                                repairs.size(), repairs.size() == 1 ? "" : "s", repairs[0].operation, repairs[0].what),
                    Code::Repaired);
 }
@@ -199,6 +199,9 @@ class Compile {
       return best_db_ ? error("{}; {}", gates.error().message, best_text()) : gates.error();
     if (const auto& wanted = options_.quantize.min_sqnr; wanted && pipeline_.quantized)
       result_.summary.warnings.push_back(raised_text(*pipeline_.quantized, *wanted, result_.summary));
+    const bool random = pipeline_.quantized && pipeline_.quantized->uncalibrated;
+    if (std::optional<std::string> noisy = noise_warning(result_.summary); noisy && !random)
+      result_.summary.warnings.push_back(std::move(*noisy));
     progress_.stage("writing the program");
     result_.summary.output = output_path();
     if (options_.tosa) TRY(check_one_region());
@@ -243,7 +246,7 @@ class Compile {
     if (!wanted || !worst || !pipeline_.quantized || *worst >= *wanted) return false;
     best_db_ = std::max(best_db_.value_or(*worst), *worst);
     const QuantizeReport& report = *pipeline_.quantized;
-    if (report.ranking && report.raised == report.ranking->candidates.size()) return false;
+    if (tries_ == kTries || (report.ranking && report.raised == report.ranking->candidates.size())) return false;
     const double missing = *wanted - *worst + 0.1;
     pipeline_.aim = ++tries_ < kTries ? *report.sqnr_db + missing : std::numeric_limits<double>::infinity();
     return true;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "support/codes.h"
 #include "support/pattern.h"
 
 namespace swoop {
@@ -77,6 +78,27 @@ std::optional<double> worst_sqnr(const Summary& summary) {
   for (const OutputAccuracy& output : summary.accuracy->outputs)
     if (!output.equal) worst = std::min(worst.value_or(output.sqnr_db), output.sqnr_db);
   return worst;
+}
+
+std::optional<std::string> noise_warning(const Summary& summary) {
+  constexpr double kNoisyDb = 10, kFewEqual = 0.5;
+  if (!summary.accuracy) return std::nullopt;
+  std::vector<std::string> noisy;
+  for (size_t i = 0; i < summary.accuracy->outputs.size(); ++i) {
+    const OutputAccuracy& output = summary.accuracy->outputs[i];
+    const std::string& name = summary.outputs[i].name;
+    if (output.equal && *output.equal < kFewEqual)
+      noisy.push_back(fmt::format("{:.0f} % of {} equal the float model's", 100 * *output.equal, name));
+    else if (!output.equal && output.sqnr_db < kNoisyDb)
+      noisy.push_back(fmt::format("{} has {:.1f} dB", name, output.sqnr_db));
+  }
+  for (const PartAccuracy& part : summary.accuracy->parts)
+    if (part.sqnr_db < kNoisyDb && summary.accuracy->outputs[part.output].sqnr_db >= kNoisyDb)
+      noisy.push_back(
+          fmt::format("{} in {} has {:.1f} dB", part.name, summary.outputs[part.output].name, part.sqnr_db));
+  if (noisy.empty()) return std::nullopt;
+  return with_code(fmt::format("mostly noise: {}; --min-sqnr 20 or --precision int16 may help", fmt::join(noisy, ", ")),
+                   Code::Noisy);
 }
 
 std::vector<std::string> broken_gates(const Summary& summary, const CompileOptions& options) {

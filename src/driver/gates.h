@@ -16,6 +16,9 @@ Result<void> check_gate_options(const CompileOptions& options);
 // The SQNR of the worst float output, where there is one that was compared.
 std::optional<double> worst_sqnr(const Summary& summary);
 
+// A warning about outputs, and parts of outputs, that are mostly noise.
+std::optional<std::string> noise_warning(const Summary& summary);
+
 // A sentence for every broken limit, with its value.
 std::vector<std::string> broken_gates(const Summary& summary, const CompileOptions& options);
 

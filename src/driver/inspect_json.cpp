@@ -46,8 +46,14 @@ std::string to_json(const std::string& model, const std::string& target, const A
     return db < kEqualDb ? Figure(db, "not finite") : Figure::none("it equals the float model's");
   };
   std::vector<Figure> outputs;
-  for (double db : report.output_db) outputs.push_back(decibels(db));
+  std::vector<Figure> shares;
+  for (const OutputNoise& output : report.outputs) {
+    const std::optional<double> share = output.equal_share();
+    outputs.push_back(share ? Figure::none("integers have no noise") : decibels(output.noise.db()));
+    shares.push_back(share ? Figure(*share, "not finite") : Figure::none("of integers alone"));
+  }
   set(json, "output_sqnr_db", outputs);
+  set(json, "output_equal", shares);
   json["layers"] = Json::array();
   for (const LayerAccuracy& layer : report.layers) {
     Json& one = json["layers"].emplace_back(

@@ -1,6 +1,7 @@
 #include "driver/opaque_kernels.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "emit/emit.h"
 #include "run/runtime.h"
@@ -40,6 +41,7 @@ Result<Buffer> program_of(const Signature& signature, const std::string& name) {
 class RuntimeKernels final : public OpaqueKernels {
  public:
   Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results) override {
+    const std::lock_guard lock(mutex_);  // samples may run side by side
     TRY_ASSIGN(ProgramRunner * runner, runner_for(node, signature_of(node, inputs, results)));
     std::vector<RunTensor> given = runner->inputs();
     size_t next = 0;
@@ -69,6 +71,7 @@ class RuntimeKernels final : public OpaqueKernels {
     return loaded_.emplace_back(Loaded{std::move(signature), std::move(program), std::move(runner)}).runner.get();
   }
 
+  std::mutex mutex_;
   std::vector<Loaded> loaded_;  // a handful: a model has few kinds of opaque operators
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 
 #include "accuracy/accuracy.h"
@@ -68,7 +67,8 @@ class FileChecker {
       TRY_ASSIGN(runner_, load_program(check_.pte, options));  // its state is the first one again
       TRY(run_test(*pipeline.test, summary));
     }
-    for (const OutputNoise& output : outputs_) summary.outputs.push_back(output.summary());
+    for (const OutputNoise& output : outputs_)
+      summary.outputs.push_back({output.noise.db(), output.max_error, output.equal_share()});
     // Channels are judged where the file saw all that their type was chosen for: fewer inputs may not move them.
     if (groups_) summary.parts = parts_of(groups_->worst_first(), measured && count == samples.inputs.size());
     return FileVerdict{std::move(summary), {}};
@@ -91,20 +91,6 @@ class FileChecker {
         first += above == 0;
         among_five += above < 5;
       }
-    }
-  };
-
-  // One output against the float model's, over all samples.
-  struct OutputNoise {
-    Noise noise;
-    double max_error = 0;
-    bool integers = false;
-    size_t equal = 0, elements = 0;
-
-    OutputAccuracy summary() const {
-      OutputAccuracy accuracy{noise.db(), max_error, {}};
-      if (integers) accuracy.equal = elements == 0 ? 1.0 : static_cast<double>(equal) / static_cast<double>(elements);
-      return accuracy;
     }
   };
 
@@ -301,19 +287,7 @@ class FileChecker {
   static void compare(const Tensor& expected, const Tensor& actual, OutputNoise& output) {
     CHECK(expected.shape == actual.shape && expected.dtype == actual.dtype, "an output is {}{} instead of {}{}",
           name_of(actual.dtype), to_text(actual.shape), name_of(expected.dtype), to_text(expected.shape));
-    const auto count = static_cast<size_t>(element_count(expected.shape));
-    if (expected.dtype == DType::F32) {
-      output.noise.add(expected, actual);
-      for (size_t i = 0; i < count; ++i)
-        output.max_error = std::max(output.max_error, std::fabs(static_cast<double>(actual.as<float>()[i]) -
-                                                                static_cast<double>(expected.as<float>()[i])));
-      return;
-    }
-    output.integers = true;
-    output.elements += count;
-    const size_t bytes = byte_size(expected.dtype);
-    for (size_t i = 0; i < count; ++i)
-      output.equal += std::memcmp(expected.data.data() + i * bytes, actual.data.data() + i * bytes, bytes) == 0;
+    output.add(expected, actual);
   }
 
   const FileCheck& check_;

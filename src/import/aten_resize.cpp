@@ -245,13 +245,14 @@ ValueId sampled_by_layer(Call& c, const Value& grid) {
 
 // What each place of the grid takes of each of `size` elements: the tent around the place, which is zero at all but two
 // of them, and outside. Its two sides are cut before they meet, so that 8 bits tell steps of 1/255.
-// [N, H, W, 2] -> [N, size, H * W]
+// [N, H, W, 2] -> [N, size, H * W], and so for volumes
 ValueId taken_at_places(Call& c, int64_t column, int64_t size) {
   ValueId grid = c.tensor(1);
   const double middle = static_cast<double>(size - 1) / 2, reach = c.flag(4) ? middle : static_cast<double>(size) / 2;
   const double most = c.integer(3) == 1 ? middle : middle + 1;  // at the border, or beyond it
   const Shape shape = c.shape(grid);
-  ValueId place = c.reshape(c.select(grid, 3, column), {shape[0], 1, shape[1] * shape[2]});
+  const int64_t places = element_count(shape) / shape[0] / shape.back();
+  ValueId place = c.reshape(c.select(grid, c.rank(grid) - 1, column), {shape[0], 1, places});
   place = c.clamp(c.scaled(place, reach), -most, most);
   auto elements = [&](double offset) {
     return c.filled(c.dtype(grid), {1, size, 1}, [&](int64_t i) { return static_cast<double>(i) - middle + offset; });
@@ -260,22 +261,37 @@ ValueId taken_at_places(Call& c, int64_t column, int64_t size) {
   return c.make(Op::Minimum, {up, down});
 }
 
-// Samples at places that are computed: each row by its columns, then the rows.
+// Samples at places that are computed: each row by its columns, then the rows, then the planes of a volume.
 ValueId sampled_by_tents(Call& c) {
   ValueId x = c.tensor(0);
   const Shape in = c.shape(x), out = c.result().shape;
-  const int64_t places = out[2] * out[3];
-  ValueId rows = c.matmul(c.reshape(x, {in[0], in[1] * in[2], in[3]}), taken_at_places(c, 0, in[3]));
-  ValueId share = c.reshape(taken_at_places(c, 1, in[2]), {in[0], 1, in[2], places});
-  ValueId parts = c.mul(c.reshape(rows, {in[0], in[1], in[2], places}), share);
-  return c.reshape(c.reduce(Op::Sum, parts, {2}, false), out);
+  const int64_t places = element_count(out) / out[0] / out[1];
+  int64_t left = element_count(in) / in[0] / in.back();  // lines for which there is a number per place
+  ValueId rows = c.matmul(c.reshape(x, {in[0], left, in.back()}), taken_at_places(c, 0, in.back()));
+  for (size_t axis = in.size() - 2; axis > 1; --axis) {
+    const int64_t size = in[axis], column = static_cast<int64_t>(in.size() - 1 - axis);
+    left /= size;
+    ValueId share = c.reshape(taken_at_places(c, column, size), {in[0], 1, size, places});
+    ValueId parts = c.mul(c.reshape(rows, {in[0], left, size, places}), share);
+    rows = c.reduce(Op::Sum, parts, {2}, false);
+  }
+  return c.reshape(rows, out);
+}
+
+// Of a volume. The runtime has no kernel for it.
+Results grid_sampler_3d(Call& c) {
+  if (c.rank(c.tensor(0)) != 5 || c.rank(c.tensor(1)) != 5) malformed("it samples no volumes");
+  if (c.integer(2) != 0 || c.integer(3) == 2)
+    unsupported("a volume that is sampled at the nearest places or reflected");
+  if (element_count(c.result().shape) == 0) unsupported("a volume without elements");
+  return sampled_by_tents(c);
 }
 
 Results grid_sampler(Call& c) {
   constexpr int64_t kMostWeights = int64_t{1} << 20;   // of a layer
   constexpr int64_t kMostProducts = int64_t{1} << 20;  // U55-128 takes 2 cycles for each, the host a few per sample
   ValueId x = c.tensor(0);
-  if (c.rank(x) != 4) unsupported("a grid of {} dimensions", c.rank(x) - 2);
+  if (c.rank(x) == 5) return grid_sampler_3d(c);
   const Shape in = c.shape(x), out = c.result().shape;
   if (c.rank(c.tensor(1)) != 4 || c.shape(c.tensor(1)) != Shape{in[0], out[2], out[3], 2})
     malformed("its grid is {}", to_text(c.shape(c.tensor(1))));
@@ -325,6 +341,7 @@ constexpr Row kResizeRows[] = {
     {"aten.affine_grid_generator.default", "theta, size, align_corners", affine_grid},
     {"aten.grid_sampler.default", kGrid, grid_sampler},
     {"aten.grid_sampler_2d.default", kGrid, grid_sampler},
+    {"aten.grid_sampler_3d.default", kGrid, grid_sampler_3d},
 };
 
 }  // namespace

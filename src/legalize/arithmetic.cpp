@@ -8,8 +8,7 @@ namespace swoop {
 
 namespace {
 
-// The one real number a constant stands for.
-// A constant of one element, also where it still waits for its rank.
+// The one real number that a constant of one element stands for, also where it still waits for its rank.
 std::optional<double> constant_scalar(const Rewriter& rw, ValueId id) {
   const Node* producer = rw.graph().producer(id);
   const Value& value = rw.value(producer && producer->op == Op::Reshape ? producer->inputs[0] : id);
@@ -66,7 +65,7 @@ bool exact_factor(Rewriter& rw, const Node& n) {
   for (size_t i = 0; i < 2; ++i) {
     std::optional<double> factor = constant_scalar(rw, n.inputs[i]);
     if (!factor || *factor == 0 || !is_codes(rw.type(n.inputs[i])) || !is_codes(rw.type(n.inputs[1 - i]))) continue;
-    if (std::abs(codes_of(rw.value(n.inputs[i]))[0] - rw.type(n.inputs[i]).zero_point()) == 1) continue;
+    if (std::fabs(*factor) == rw.type(n.inputs[i]).scale()) continue;  // it is one step already
     if (rw.type(n.inputs[i]).dtype == DType::I32 || rw.value(n.inputs[1 - i]).constant) continue;
     int rank = rw.type(n.outputs[0]).rank();
     rw.set_input(n, i, scalar(rw, rw.type(n.inputs[i]).dtype, rank, *factor < 0 ? -1 : 1, std::fabs(*factor)));

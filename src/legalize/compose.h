@@ -59,6 +59,9 @@ inline ValueId as_i32(Rewriter& rw, ValueId x) {
 // The same numbers in another type, by a product with one.
 ValueId times_one(Rewriter& rw, ValueId x, Attrs attrs, Type type);
 
+// Of x in 16 bits, whether 32 bits can tell how often `alpha` goes into it (rounded.cpp).
+bool has_multiples(const Type& x, double alpha);
+
 // The operand and the result are quantized per tensor, in codes.
 bool computes_on_codes(const Rewriter& rw, const Node& n);
 

@@ -1,6 +1,7 @@
 // Small integers that a model computes itself: ranks, places, members of a set. PyTorch gives them 64 bits; as exact
 // codes of 16 bits the NPU adds, compares and chooses them.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "legalize/compose.h"
@@ -151,6 +152,50 @@ bool sum_counts(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// An operand of a division: integers of 8 bits are small wherever they come from.
+std::optional<Extremes> extremes_of_operand(const Rewriter& rw, ValueId id) {
+  if (std::optional<Extremes> known = extremes_of(rw, id)) return known;
+  return is_plain_integer(rw.type(id)) && rw.type(id).dtype == DType::I8 ? counted(-128, 127) : std::nullopt;
+}
+
+ValueId operand_as_count(Rewriter& rw, ValueId id) {
+  if (extremes_of(rw, id)) return as_count(rw, id);
+  return rw.make(Op::Cast, {id}, {{Key::DType, DType::F32}},
+                 count_type(rw.type(id).shape, *extremes_of_operand(rw, id)));
+}
+
+void replace_by_cast(Rewriter& rw, const Node& n, ValueId count) {
+  const Type out = rw.type(n.outputs[0]);
+  rw.replace(n, rw.make(Op::Cast, {count}, {{Key::DType, out.dtype}}, out));
+}
+
+// quotient of small integers, rounded  ->  of codes
+bool divide_counts(Rewriter& rw, const Node& n) {
+  const Type out = rw.type(n.outputs[0]);
+  if (!n.has(Key::Mode) || !is_integer_type(out)) return false;
+  const std::optional<Extremes> a = extremes_of_operand(rw, n.inputs[0]), b = extremes_of_operand(rw, n.inputs[1]);
+  if (!a || !b) return false;
+  const int64_t most = std::max(-a->low, a->high);
+  const Extremes of = a->low >= 0 && b->low > 0 ? Extremes{0, a->high / b->low} : Extremes{-most, most};
+  const ValueId x = operand_as_count(rw, n.inputs[0]), y = operand_as_count(rw, n.inputs[1]);
+  replace_by_cast(rw, n, rw.make(Op::Div, {x, y}, n.attrs, count_type(out.shape, of)));
+  return true;
+}
+
+// remainder of small integers by a number  ->  of codes
+bool remainder_of_counts(Rewriter& rw, const Node& n) {
+  const Type out = rw.type(n.outputs[0]);
+  const std::string fn = n.text(Key::Fn);
+  if ((fn != "remainder" && fn != "fmod") || !is_integer_type(out)) return false;
+  const std::optional<Extremes> a = extremes_of_operand(rw, n.inputs[0]);
+  const double by = n.real(Key::Alpha);
+  if (!a || std::fabs(by) > kLargestCount || !has_multiples(count_type(out.shape, *a), by)) return false;
+  const auto most = static_cast<int64_t>(std::fabs(by)) - 1;
+  const ValueId x = operand_as_count(rw, n.inputs[0]);
+  replace_by_cast(rw, n, rw.make(Op::Unary, {x}, n.attrs, count_type(out.shape, {-most, most})));
+  return true;
+}
+
 // comparison of small integers  ->  of codes
 bool compare_counts(Rewriter& rw, const Node& n) {
   const ValueId a = n.inputs[0], b = n.inputs[1];
@@ -257,6 +302,8 @@ bool argmax_by_maximum(Rewriter& rw, const Node& n) {
 std::span<const Rule> count_rules() {
   static const Rule kRules[] = {
       {"sum-counts", {Op::Sum}, sum_counts},
+      {"divide-counts", {Op::Div}, divide_counts},
+      {"remainder-of-counts", {Op::Unary}, remainder_of_counts},
       {"compare-counts", {Op::Compare}, compare_counts},
       {"choose-counts", {Op::Where}, choose_counts},
       {"cast-count", {Op::Cast}, cast_count},

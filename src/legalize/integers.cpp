@@ -27,6 +27,24 @@ void replace_narrowed(Rewriter& rw, const Node& n, ValueId result) {
   rw.replace(n, out.dtype == DType::I32 ? result : rw.make(Op::Cast, {result}, {{Key::DType, out.dtype}}));
 }
 
+// sum, difference, product, maximum or minimum of less than 32 bits  ->  of 32, and the lowest bits of it
+bool widen_arithmetic(Rewriter& rw, const Node& n) {
+  const Type out = rw.type(n.outputs[0]);
+  if (!is_plain_integer(out) || out.dtype == DType::I32) return false;
+  const ValueId a = as_i32(rw, n.inputs[0]), b = as_i32(rw, n.inputs[1]);
+  replace_narrowed(rw, n, rw.make(n.op, {a, b}, n.attrs));
+  return true;
+}
+
+// comparison of less than 32 bits  ->  of 32
+bool widen_comparison(Rewriter& rw, const Node& n) {
+  const Type of = rw.type(n.inputs[0]);
+  if (!facts_of(rw).has_booleans || !is_plain_integer(of) || of.dtype == DType::I32) return false;
+  const ValueId a = as_i32(rw, n.inputs[0]), b = as_i32(rw, n.inputs[1]);
+  rw.replace(n, rw.make(Op::Compare, {a, b}, n.attrs));
+  return true;
+}
+
 // and, or, xor  ->  bit by bit, where the core only shifts. Of bits that are 0 or -1, `and` is the larger one and `or`
 // the smaller one.
 bool bitwise_by_bits(Rewriter& rw, const Node& n) {
@@ -163,6 +181,8 @@ bool share_cast(Rewriter& rw, const Node& n) {
 
 std::span<const Rule> integer_rules() {
   static const Rule kRules[] = {
+      {"widen-arithmetic", {Op::Add, Op::Sub, Op::Mul, Op::Maximum, Op::Minimum}, widen_arithmetic},
+      {"widen-comparison", {Op::Compare}, widen_comparison},
       {"bitwise-by-bits", {Op::Bitwise}, bitwise_by_bits},
       {"shift-by-bits", {Op::Bitwise}, shift_by_bits},
       {"bitwise-not-by-difference", {Op::BitwiseNot}, bitwise_not_by_difference},

@@ -22,7 +22,7 @@ double largest(const Type& type) {
 
 // x of 16 bits, cut to codes from -most to most
 ValueId cut_codes(Rewriter& rw, ValueId x, int64_t most) {
-  const Type type = rw.type(x);
+  const Type type = i16_type(rw.type(x).shape, rw.type(x).scale());  // x may have no codes that near to zero
   x = rw.make(Op::Minimum, {x, scalar(rw, DType::I16, type.rank(), most, type.scale())}, {}, type);
   return rw.make(Op::Maximum, {x, scalar(rw, DType::I16, type.rank(), -most, type.scale())}, {}, type);
 }
@@ -119,12 +119,16 @@ bool jumps_on_16_bits(const Rewriter& rw, const Node& n) {
 enum class To { Nearest, Below, Above, Zero };
 constexpr double kFiner = 4096;
 
+}  // namespace
+
 // 32 bits hold half of `alpha` in such steps, and 16 bits the result.
 bool has_multiples(const Type& x, double alpha) {
   constexpr double kMost = 4096;  // of the rest, 32 bits hold as many times what its own 16 bits do
   const double size = std::fabs(alpha);
   return largest(x) < kMost * size && size * kFiner < 0x1p29 * x.scale();
 }
+
+namespace {
 
 ValueId multiples(Rewriter& rw, ValueId x, double alpha, To to) {
   const Type type = rw.type(x);

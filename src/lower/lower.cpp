@@ -63,6 +63,11 @@ Lowering::Lowering(const Graph& graph, tosa::Program& program, std::string body_
       bounds_(program, b.body_id()),
       tensors_(graph.value_slots(), kMissing) {}
 
+// Of the model's integers, which are no codes.
+bool Lowering::is_integer_arithmetic(const Node& n) const {
+  return (n.op == Op::Add || n.op == Op::Sub || n.op == Op::Mul) && !is_quantized(out(n));
+}
+
 Result<void> Lowering::run() {
   for (ValueId input : graph_.inputs()) {
     const Value& value = graph_.value(input);
@@ -80,6 +85,7 @@ Result<void> Lowering::run() {
     }
     size_t known = program_.bodies[b.body_id()].tensors.size();
     TRY_ASSIGN(Id result, lower_node(node));
+    if (is_integer_arithmetic(node)) bounds_.accept_overflow();
     if (bounds_.overflow()) return cannot(node, "some input would make one of its sums leave its type");
     if (result >= known)
       b.rename(result, graph_.value(node.outputs[0]).name);  // else it is an operand, and has its name

@@ -67,6 +67,7 @@ class Lowering {
   Result<Id> quantize(const Node& n);
   Result<Id> requantize(const Node& n, Type from, Type to);
   Result<Id> cast(const Node& n);
+  bool is_integer_arithmetic(const Node& n) const;
   bool is_boolean_byte(const Node& n) const;
   bool is_boolean_byte(ValueId input) const;
   Result<Id> clamp(const Node& n);

@@ -1,12 +1,14 @@
 // Convolutions as matrix products. In a zero-padded image, what kernel element k reads for output position p is at
 // offset(k) + offset(p), for any number of spatial dims; so one table of each is all that a convolution adds to gemm.
 #include <algorithm>
+#include <type_traits>
 
 #include "ops/gemm.h"
 #include "ops/kernels.h"
 #include "ops/ref.h"
 #include "ops/window.h"
 #include "support/check.h"
+#include "support/clones.h"
 #include "support/parallel.h"
 
 namespace swoop {
@@ -83,29 +85,81 @@ void pack_windows(const Geometry& geometry, const float* image, int64_t k0, int6
   }
 }
 
-// One input channel per group: too thin for gemm, so the windows are summed row by row of the output.
+// Sums over a kernel's taps for `count` windows side by side. The sums stay in registers while the taps go by.
+SWOOP_CLONES void sum_taps(const float* from, const std::vector<int64_t>& offsets, const float* weights, int64_t count,
+                           float* to) {
+  const auto taps = offsets.size();
+  const auto sum_block = [&](int64_t j, auto size) __attribute__((always_inline)) {
+    float sums[size] = {};
+    for (size_t k = 0; k < taps; ++k) {
+      const float* x = from + offsets[k] + j;
+      for (int64_t i = 0; i < size; ++i) sums[i] += weights[k] * x[i];
+    }
+    std::copy_n(sums, size, to + j);
+  };
+  int64_t j = 0;
+  for (; j + 32 <= count; j += 32) sum_block(j, std::integral_constant<int64_t, 32>());
+  for (; j + 8 <= count; j += 8) sum_block(j, std::integral_constant<int64_t, 8>());
+  for (; j < count; ++j) sum_block(j, std::integral_constant<int64_t, 1>());
+}
+
+// A plane whose columns are sorted by which window first reads them: with a stride of 2 all even columns of all lines
+// come first. What windows side by side read with one tap is side by side then.
+class SortedPlane {
+ public:
+  SortedPlane(int64_t elements, int64_t width, int64_t stride)
+      : width_(width), stride_(stride), lines_(elements / width), part_((width + stride - 1) / stride) {}
+
+  // The sum of two places is the place of their sum, as long as one of them is a window's.
+  std::vector<int64_t> places(std::vector<int64_t> offsets) const {
+    for (int64_t& offset : offsets) {
+      const int64_t line = offset / width_, column = offset % width_;
+      offset = (column % stride_ * lines_ + line) * part_ + column / stride_;
+    }
+    return offsets;
+  }
+
+  const float* sort(const float* plane) {
+    if (stride_ == 1) return plane;
+    sorted_.resize(static_cast<size_t>(stride_ * lines_ * part_));
+    for (int64_t first = 0; first < stride_; ++first)
+      for (int64_t line = 0; line < lines_; ++line) {
+        float* to = sorted_.data() + (first * lines_ + line) * part_;
+        for (int64_t column = first; column < width_; column += stride_) *to++ = plane[line * width_ + column];
+      }
+    return sorted_.data();
+  }
+
+ private:
+  int64_t width_, stride_, lines_, part_;
+  std::vector<float> sorted_;
+};
+
+// One input channel per group: too thin for gemm. Windows of all rows are summed as one long row where that is not much
+// more, with those in between that reach from one row into the next.
 void convolve_depthwise(const Geometry& geometry, const float* image, const float* weights, float* out) {
-  auto taps = static_cast<int64_t>(geometry.kernel_offsets.size());
-  auto count = static_cast<int64_t>(geometry.positions.size());
-  int64_t row = geometry.windows.out.back();
-  int64_t step = geometry.windows.stride.back();
-  int64_t channels = geometry.groups * geometry.out_per_group;
-  size_t grain = kGrain / static_cast<size_t>(std::max<int64_t>(1, count * taps)) + 1;
+  const SortedPlane whole(geometry.plane, geometry.padded.back(), geometry.windows.stride.back());
+  const std::vector<int64_t> offsets = whole.places(geometry.kernel_offsets);
+  const std::vector<int64_t> positions = whole.places(geometry.positions);
+  const auto taps = static_cast<int64_t>(offsets.size());
+  const auto count = static_cast<int64_t>(positions.size());
+  const int64_t row = geometry.windows.out.back(), span = positions.back() + 1;
+  const bool as_one = row < count && span <= (row < 8 ? 4 : 2) * count;
+  const int64_t channels = geometry.groups * geometry.out_per_group;
+  const size_t grain = 8 * kGrain / static_cast<size_t>(std::max<int64_t>(1, count * taps)) + 1;
   parallel_for(static_cast<size_t>(channels), grain, [&](size_t first, size_t last) {
+    SortedPlane sorted = whole;
+    std::vector<float> sums(as_one ? static_cast<size_t>(span) : 0);
     for (auto o = static_cast<int64_t>(first); o < static_cast<int64_t>(last); ++o) {
-      const float* plane = image + o / geometry.out_per_group * geometry.plane;
+      const float* plane = sorted.sort(image + o / geometry.out_per_group * geometry.plane);
+      float* to = out + o * count;
+      if (as_one) sum_taps(plane, offsets, weights + o * taps, span, sums.data());
       for (int64_t p = 0; p < count; p += row) {
-        float* to = out + o * count + p;
-        std::fill(to, to + row, 0.0f);
-        for (int64_t k = 0; k < taps; ++k) {
-          const float* from =
-              plane + geometry.kernel_offsets[static_cast<size_t>(k)] + geometry.positions[static_cast<size_t>(p)];
-          float weight = weights[o * taps + k];
-          if (step == 1)
-            for (int64_t j = 0; j < row; ++j) to[j] += weight * from[j];
-          else
-            for (int64_t j = 0; j < row; ++j) to[j] += weight * from[j * step];
-        }
+        const int64_t at = positions[static_cast<size_t>(p)];
+        if (as_one)
+          std::copy_n(sums.data() + at, row, to + p);
+        else
+          sum_taps(plane + at, offsets, weights + o * taps, row, to + p);
       }
     }
   });

@@ -1,5 +1,6 @@
 // Whole graphs in float: values are computed in execution order and let go after their last use.
 #include <algorithm>
+#include <cmath>
 #include <new>
 
 #include "ops/infer.h"
@@ -33,12 +34,19 @@ struct Run {
   void define(ValueId id, Tensor tensor) {
     const Type& type = graph.type(id);
     if (type.quantized()) {
-      if (options.rounds) fake_quantize(tensor, type);
+      if (options.rounds) round(id, tensor);
     } else {
       settle(tensor, type.dtype);
     }
     if (options.observer) options.observer(graph, id, tensor);
     if (uses_left[id] > 0) values[id] = std::move(tensor);
+  }
+
+  // A quotient of two operands that were both rounded to 0 is NaN here and 0 in codes.
+  void round(ValueId id, Tensor& tensor) const {
+    if (const Node* node = graph.producer(id); node && node->op == Op::Div)
+      for (float& x : tensor.as<float>()) x = std::isnan(x) ? 0 : x;
+    fake_quantize(tensor, graph.type(id));
   }
 
   const Tensor* fetch(ValueId id) {

@@ -45,7 +45,7 @@ template <typename Body>
 void for_tiles(int64_t m, int64_t n, int64_t k, Body body) {
   int64_t rows = tile_size(m, kRows, 4), columns = tile_size(n, kColumns, 24);
   int64_t across = (n + columns - 1) / columns, tiles = (m + rows - 1) / rows * across;
-  constexpr int64_t kWorthwhile = 1 << 17;  // multiply-adds that are worth a thread
+  constexpr int64_t kWorthwhile = 1 << 18;  // multiply-adds that are worth a thread: waking one takes as long
   int64_t grain = 1 + kWorthwhile / (rows * columns * k);
   parallel_for(static_cast<size_t>(tiles), static_cast<size_t>(grain), [&](size_t first, size_t last) {
     for (auto t = static_cast<int64_t>(first); t < static_cast<int64_t>(last); ++t) {

@@ -345,6 +345,43 @@ TEST(Quantize, whole_tensors_go_to_codes_and_back) {
   EXPECT_FALSE(quantize(x, Type{DType::F32, {2, 2}, {}}));
 }
 
+// With a weight of zero for the other channel, a dense convolution gives the same; it goes another way.
+TEST(Conv, depthwise_sums_equal_dense_ones) {
+  struct Case {
+    int64_t height, width, kernel, stride_y, stride_x, dilation, pad;
+  };
+  for (const Case& c : {Case{9, 5, 3, 1, 1, 1, 1}, Case{20, 41, 3, 1, 1, 1, 0}, Case{20, 41, 5, 2, 2, 1, 2},
+                        Case{12, 30, 3, 1, 2, 2, 1}, Case{12, 11, 3, 2, 1, 1, 1}, Case{7, 8, 3, 3, 3, 1, 0},
+                        Case{5, 70, 1, 1, 2, 1, 0}}) {
+    const auto size = [&](int64_t in, int64_t stride) {
+      return (in + 2 * c.pad - c.dilation * (c.kernel - 1) - 1) / stride + 1;
+    };
+    const std::string attributes = fmt::format("stride=[{},{}] padding=[{p},{p},{p},{p}] dilation=[{d},{d}]",
+                                               c.stride_y, c.stride_x, fmt::arg("p", c.pad), fmt::arg("d", c.dilation));
+    const std::string result = fmt::format("f32[1,4,{},{}]", size(c.height, c.stride_y), size(c.width, c.stride_x));
+    const std::string text = fmt::format(
+        "graph \"main\" (%x: f32[1,2,{0},{1}], %t: f32[4,1,{2},{2}], %w: f32[4,2,{2},{2}])\n"
+        "  %a = conv %x, %t {3} groups=2 : {4}\n  %b = conv %x, %w {3} groups=1 : {4}\n  return %a, %b\n",
+        c.height, c.width, c.kernel, attributes, result);
+    Result<Graph> graph = parse(text);
+    ASSERT_TRUE(graph) << graph.error().message;
+    std::mt19937 random(7);
+    std::vector<Tensor> inputs;
+    for (ValueId id : graph->inputs()) {
+      inputs.push_back(make_tensor(DType::F32, graph->type(id).shape));
+      for (float& x : inputs.back().as<float>()) x = static_cast<float>(random() % 2001) / 1000.0f - 1.0f;
+    }
+    const auto taps = static_cast<size_t>(c.kernel * c.kernel);
+    for (size_t o = 0; o < 4; ++o)
+      for (size_t i = 0; i < 2 * taps; ++i)
+        inputs[2].as<float>()[o * 2 * taps + i] = i / taps == o / 2 ? inputs[1].as<float>()[o * taps + i % taps] : 0;
+    Result<std::vector<Tensor>> outputs = execute(*graph, inputs);
+    ASSERT_TRUE(outputs) << outputs.error().message;
+    for (size_t i = 0; i < (*outputs)[0].as<float>().size(); ++i)
+      ASSERT_NEAR((*outputs)[0].as<float>()[i], (*outputs)[1].as<float>()[i], 1e-5) << text << i;
+  }
+}
+
 TEST(Half, every_value_survives_the_way_there_and_back) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     auto half = static_cast<uint16_t>(bits);

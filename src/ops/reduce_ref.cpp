@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "ops/infer.h"
 #include "ops/kernels.h"
@@ -14,6 +15,12 @@
 namespace swoop {
 
 namespace {
+
+template <typename T>
+bool is_nan(T value) {
+  if constexpr (std::is_floating_point_v<T>) return std::isnan(value);
+  return false;
+}
 
 struct Blocks {
   int64_t outer = 1;
@@ -121,10 +128,10 @@ void extremum(const Tensor& x, const Blocks& blocks, bool largest, Tensor& out) 
   T high = kInfinite ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   if (largest)
     fold_blocks<T, T>(
-        x, blocks, out, low, [](T best, T v) { return v > best || v != v ? v : best; }, keep);
+        x, blocks, out, low, [](T best, T v) { return v > best || is_nan(v) ? v : best; }, keep);
   else
     fold_blocks<T, T>(
-        x, blocks, out, high, [](T best, T v) { return v < best || v != v ? v : best; }, keep);
+        x, blocks, out, high, [](T best, T v) { return v < best || is_nan(v) ? v : best; }, keep);
 }
 
 template <typename T>
@@ -202,7 +209,7 @@ Result<void> ref_arg_extremum(const Node& node, std::span<const Tensor* const> i
         int64_t best = 0;
         for (int64_t l = 1; l < blocks.length; ++l) {  // the first of equals, the first NaN before everything
           T value = column[l * blocks.inner], champion = column[best * blocks.inner];
-          if (champion == champion && (value != value || (largest ? value > champion : value < champion))) best = l;
+          if (!is_nan(champion) && (is_nan(value) || (largest ? value > champion : value < champion))) best = l;
         }
         out[0].as<int64_t>()[static_cast<size_t>(o * blocks.inner + i)] = best;
       }

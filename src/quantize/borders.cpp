@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "quantize/folds.h"
 #include "quantize/layers.h"
 #include "quantize/parts.h"
 
@@ -172,6 +173,7 @@ Borders place_borders(Graph& graph, const QuantizeOptions& options, const Measur
   if (outputs_as_codes) parts.in_float.assign(graph.node_slots(), false);
   divide(p, parts.in_float);
   p.borders.wide = std::move(parts.wide);
+  widen_folded(graph, measured, options.raises_inputs, p.borders.wide);
   widen_sums(p, carried);
   for (NodeId id : graph.order()) convert_operands(p, graph.node(id));
   for (size_t i = 0; i < graph.outputs().size() && !outputs_as_codes; ++i) {

@@ -26,6 +26,7 @@ struct Borders {
   std::map<ValueId, ValueId> copy_of;  // result of a border node that was placed -> what it was made of
 
   bool has_codes(ValueId id) const { return id < codes.size() && codes[id]; }
+  bool is_wide(ValueId id) const { return id < wide.size() && wide[id]; }
   ValueId measured_id(ValueId id) const;  // the value of the float graph that it holds
   // The value of the float graph that has its statistics: back through movement and the borders on the way.
   ValueId measured_origin(const Graph& graph, ValueId id) const;

@@ -16,8 +16,10 @@ constexpr int kTries = 3;             // each compiles the graph; the last one w
 constexpr double kInaudible = 1e-6;   // noise over signal, 60 dB: nothing is to be gained
 constexpr double kNoticeable = 2e-3;  // of all the noise: less is not worth 16 bits, even for nothing
 
-constexpr double kTable = 2048;             // bytes, of a function on 16 bits
-constexpr std::string_view kSram = "SRAM";  // which holds no constants
+constexpr double kMuchSmaller = 0.9;         // of the weights' bytes
+constexpr double kWithSmallerWeights = 3.0;  // times the budget
+constexpr double kTable = 2048;              // bytes, of a function on 16 bits
+constexpr std::string_view kSram = "SRAM";   // which holds no constants
 
 struct Option {
   Candidate candidate;
@@ -92,15 +94,14 @@ double table_bytes(const Graph& typed, const Option& option) {
   return bytes;
 }
 
-// As many as the budget holds, the most noise per cost first.
-void keep_affordable(std::vector<Option>& list, const Graph& typed, const Cost& price, double budget) {
+// As many as the budget and `left`, in the unit of the price, hold: the most noise per cost first.
+void keep_affordable(std::vector<Option>& list, const Graph& typed, const Cost& price, double budget, double left) {
   const double unit = 1e-4 * price.value;
   std::erase_if(list, [&](const Option& option) { return outgrows_sram(typed, option, price, budget); });
   for (Option& option : list) option.candidate.cost = cost_of_width(typed, option.members, price);
   std::stable_sort(list.begin(), list.end(), [&](const Option& a, const Option& b) {
     return a.noise * (b.candidate.cost + unit) > b.noise * (a.candidate.cost + unit);
   });
-  double left = budget * price.value;
   double bytes_left = 0;  // in the memory that holds constants
   for (const auto& [memory, bytes] : price.bytes)
     if (memory != kSram) bytes_left = std::max(bytes_left, allowed_bytes(memory, bytes, budget));
@@ -194,7 +195,11 @@ Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, 
   std::vector<Option> list = options_of(prepared, base, request.measured, options);
   const std::optional<Cost> before = list.empty() || !options.cost ? std::nullopt : options.cost(base);
   if (!before) return {};
-  keep_affordable(list, base, *before, options.int16_budget);
+  // Much smaller weights save more than 16 bits can cost, and a part of that is better spent on 16 bits.
+  const bool smaller =
+      options.weight_rate > 0 && encoded_bytes(typed(prepared, request)) < kMuchSmaller * encoded_bytes(base);
+  const double share = (smaller ? kWithSmallerWeights : 1) * options.int16_budget;
+  keep_affordable(list, base, *before, options.int16_budget, share * before->value);
   std::vector<Option> outputs = outputs_of(list, base);
   TypeRequest wider = request;
   for (int tries = 0; tries < kTries && !list.empty(); ++tries) {

@@ -113,7 +113,8 @@ Precision precision_of(const Context& c, const Draft& draft) {
     if (precision_of_value(c, source) == Precision::Int16) return Precision::Int16;
     const Node* producer = c.graph.producer(source);
     bool by_scope = producer && c.borders.choices[producer->id].by_scope;
-    if (!by_scope && source < c.borders.wide.size() && c.borders.wide[source]) return Precision::Int16;
+    if (!by_scope && (c.borders.is_wide(source) || c.borders.is_wide(c.borders.measured_id(source))))
+      return Precision::Int16;
   }
   return Precision::Int8;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "quantize/known_constants.h"
 #include "quantize/layers.h"
 #include "quantize/range.h"
 #include "quantize/weights.h"
@@ -27,8 +28,8 @@ struct Work {
   const Borders& borders;
   const TypeRequest& request;
   const WeightSteps weight_steps;
-  std::map<Repeated, ChannelStatistics> channels = {};           // of what the layers read, before they are changed
-  std::map<std::pair<ValueId, std::string>, ValueId> made = {};  // constant and type -> its quantized constant
+  std::map<Repeated, ChannelStatistics> channels = {};  // of what the layers read, before they are changed
+  std::map<ValueId, std::vector<ValueId>> made = {};    // constant -> its quantized constants, each of another type
   size_t bias_corrected = 0;
 };
 
@@ -50,11 +51,23 @@ void widen_operands(Graph& graph, Node& node) {
   }
 }
 
+ValueId quantized_constant(Work& work, ValueId id, const Type& type) {
+  Graph& graph = work.graph;
+  KnownConstants* known = work.request.known;
+  if (auto codes = known ? known->codes.find(id, type) : std::nullopt)
+    return graph.add_constant(type, graph.store(std::move(*codes)), graph.value(id).name);
+  const ValueId made = quantize_constant(graph, id, type);
+  const Bytes codes = graph.value(made).data;
+  if (known) known->codes.keep(id, type, Buffer(codes.begin(), codes.end()));
+  return made;
+}
+
 void replace_constant(Work& work, Node& node, size_t index, const Type& type) {
-  ValueId id = node.inputs[index];
-  auto [at, fresh] = work.made.try_emplace({id, to_text(type)}, kNone);
-  if (fresh) at->second = quantize_constant(work.graph, id, type);
-  work.graph.set_input(node, index, at->second);
+  const ValueId id = node.inputs[index];
+  std::vector<ValueId>& made = work.made[id];
+  auto same = std::ranges::find_if(made, [&](ValueId other) { return work.graph.type(other) == type; });
+  if (same == made.end()) same = made.insert(same, quantized_constant(work, id, type));
+  work.graph.set_input(node, index, *same);
 }
 
 // The range of a mask that is added to scores, or chosen in their place: deep enough that any score falls out of the
@@ -155,8 +168,8 @@ void quantize_layer(Work& work, Node& node) {
   const ValueId weights = node.inputs[1];
   const auto step = work.weight_steps.find(weights);
   const auto means = work.channels.find(repeated(graph, node));
-  LayerConstants chosen =
-      choose_layer_constants(graph, node, work.request.options, step == work.weight_steps.end() ? 0 : step->second);
+  LayerConstants chosen = choose_layer_constants(
+      graph, node, work.request.options, step == work.weight_steps.end() ? 0 : step->second, work.request.known);
   if (chosen.weight != graph.type(weights)) {
     replace_constant(work, node, 1, chosen.weight);
     if (means != work.channels.end() && node.inputs.size() > 2)

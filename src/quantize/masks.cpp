@@ -11,11 +11,14 @@ namespace {
 
 constexpr float kHidesBelow = 2 * kMaskedBelow;  // what a mask must reach, so that no score lifts it to one that counts
 
-// The sum that softmax node `id` sees next; null: it sees something else.
+// The sum that a softmax, or a search for the largest, sees next; null: it sees something else, or the caller sees what
+// is hidden.
 const Node* sum_before(const Graph& graph, const Node& node) {
-  if (node.op != Op::Softmax && node.op != Op::LogSoftmax) return nullptr;
+  if (node.op != Op::Softmax && node.op != Op::LogSoftmax && node.op != Op::ArgMax) return nullptr;
   const Node* sum = graph.producer(origin(graph, node.inputs[0]));
-  return sum && (sum->op == Op::Add || sum->op == Op::Where) ? sum : nullptr;
+  if (!sum || (sum->op != Op::Add && sum->op != Op::Where)) return nullptr;
+  const auto is_output = [](const Use& use) { return use.node == kNone; };
+  return node.op == Op::ArgMax && std::ranges::any_of(graph.value(sum->outputs[0]).uses, is_output) ? nullptr : sum;
 }
 
 const Node* inner_sum(const Graph& graph, ValueId id) {
@@ -32,6 +35,13 @@ void add_operands(const Graph& graph, const Node& sum, int levels, std::set<Valu
     found.insert(id);
     if (const Node* inner = inner_sum(graph, id); inner && levels > 0) add_operands(graph, *inner, levels - 1, found);
   }
+}
+
+// A log_softmax of which nothing is read but what is not hidden: `clean` makes these.
+bool hidden_again(const Graph& graph, const Node& node) {
+  if (node.op != Op::LogSoftmax) return false;
+  const std::vector<Use>& uses = graph.value(node.outputs[0]).uses;
+  return uses.size() == 1 && uses[0].node != kNone && graph.node(uses[0].node).op == Op::Where;
 }
 
 bool is_zero(const Statistics& s) { return !s.empty() && s.min == 0 && s.max == 0; }
@@ -82,6 +92,7 @@ std::vector<bool> masked_scores(const Graph& graph) {
     if (!sum) continue;
     for (size_t i = sum->op == Op::Where ? 1 : 0; i < sum->inputs.size(); ++i)
       masked[sum->outputs[0]] = masked[sum->outputs[0]] || holds_mask(sum->inputs[i]);
+    if (hidden_again(graph, graph.node(id))) masked[graph.node(id).outputs[0]] = masked[sum->outputs[0]];
   }
   return masked;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quantize/choices.h"
+#include "quantize/known_constants.h"
 #include "quantize/layers.h"
 
 namespace swoop {
@@ -45,9 +46,10 @@ double mean_square(const Value& constant) {
 
 class NoiseFlow {
  public:
-  NoiseFlow(const Graph& prepared, const Graph& typed, const Measured& measured)
+  NoiseFlow(const Graph& prepared, const Graph& typed, const Measured& measured, KnownConstants* known)
       : prepared_(prepared),
         typed_(typed),
+        known_(known),
         power_(typed.value_slots(), 0),
         inside_(typed.value_slots(), 1),
         passed_(typed.value_slots(), 0) {
@@ -144,9 +146,12 @@ class NoiseFlow {
 
   double power_of(ValueId id) const {
     if (id >= prepared_.value_slots() || !prepared_.value(id).constant) return power_[id];
-    auto [known, fresh] = constants_.try_emplace(id);
-    if (fresh) known->second = mean_square(prepared_.value(id));
-    return known->second;
+    auto [power, fresh] = constants_.try_emplace(id);
+    if (!fresh) return power->second;
+    const std::optional<double> known = known_ ? known_->power.find(id, {}) : std::nullopt;
+    power->second = known ? *known : mean_square(prepared_.value(id));
+    if (known_ && !known) known_->power.keep(id, {}, power->second);
+    return power->second;
   }
 
   // The power of noise in `output` over that in operand `i`.
@@ -175,6 +180,7 @@ class NoiseFlow {
 
   const Graph& prepared_;
   const Graph& typed_;
+  KnownConstants* known_;
   mutable std::map<ValueId, double> constants_;  // their mean squares, of those that were asked for
   std::vector<double> power_;                    // by value id: mean square of the float values
   std::vector<double> inside_;                   // by value id: share of elements that no clamp cut
@@ -183,13 +189,14 @@ class NoiseFlow {
 
 }  // namespace
 
-NoiseShares noise_of_outputs(const Graph& prepared, const Graph& typed, const Measured& measured) {
-  return NoiseFlow(prepared, typed, measured).shares();
+NoiseShares noise_of_outputs(const Graph& prepared, const Graph& typed, const Measured& measured,
+                             KnownConstants* known) {
+  return NoiseFlow(prepared, typed, measured, known).shares();
 }
 
 std::map<ValueId, double> gains_of_weights(const Graph& graph, const Measured& measured,
-                                           const std::map<ValueId, double>& errors) {
-  return NoiseFlow(graph, graph, measured).gains(errors);
+                                           const std::map<ValueId, double>& errors, KnownConstants* known) {
+  return NoiseFlow(graph, graph, measured, known).gains(errors);
 }
 
 }  // namespace swoop

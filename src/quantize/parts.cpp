@@ -32,10 +32,12 @@ Part part_of(const Statistics& s) {
   return part;
 }
 
-std::vector<Part> parts_of(const Graph& graph, const Measured& measured, const Node& concat) {
+// Of a concat, or of a choice.
+std::vector<Part> parts_of(const Graph& graph, const Measured& measured, const Node& node) {
   std::vector<Part> parts;
-  for (ValueId input : concat.inputs) {
-    ValueId from = origin(graph, input);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (static_cast<int>(i) == info(node.op).traits.selector) continue;
+    ValueId from = origin(graph, node.inputs[i]);
     if (graph.value(from).constant) {
       Tensor tensor = to_tensor(graph.value(from));
       Statistics s;
@@ -83,17 +85,16 @@ bool loses_channel(double step, const ChannelExtents& channels) {
   return false;
 }
 
-bool concat_loses_part(const Graph& graph, const Measured& measured, const std::vector<Part>& parts,
-                       const Node& concat) {
+bool loses_part(const Graph& graph, const Measured& measured, const std::vector<Part>& parts, const Node& node) {
   std::vector<NodeId> readers;
-  const bool is_output = reaches_outputs_only(graph, concat.outputs[0], readers);
+  const bool is_output = reaches_outputs_only(graph, node.outputs[0], readers);
   const double step = step_of(joint(parts));
   const bool loses = std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
     bool finer = step_of(part) * 2 < step;  // it would have had better codes of its own
     return finer && part.deviation > 0 && part.deviation < (is_output ? kStepsOfOutput : kStepsInside) * step;
   });
   if (loses || !is_output) return loses;
-  for (ValueId id : parts_of_output(graph, concat.outputs[0]))
+  for (ValueId id : parts_of_output(graph, node.outputs[0]))
     if (auto head = measured.heads.find(id); head != measured.heads.end() && loses_channel(step, head->second))
       return true;
   return false;
@@ -127,9 +128,11 @@ PartForms forms_of_parts(const Graph& graph, const Measured& measured) {
   }
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op != Op::Concat || !is_float(graph.type(node.outputs[0]).dtype)) continue;
+    const bool joins = node.op == Op::Concat || node.op == Op::Where;
+    if (!joins || !is_float(graph.type(node.outputs[0]).dtype)) continue;
+    if (node.outputs[0] < measured.masked.size() && measured.masked[node.outputs[0]]) continue;
     std::vector<Part> parts = parts_of(graph, measured, node);
-    if (!concat_loses_part(graph, measured, parts, node)) continue;
+    if (!loses_part(graph, measured, parts, node)) continue;
     forms.wide[node.outputs[0]] = true;
     std::vector<NodeId> readers = {id};
     if (!reaches_outputs_only(graph, node.outputs[0], readers) || !wide_is_coarse(parts)) continue;

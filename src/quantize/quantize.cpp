@@ -6,6 +6,7 @@
 #include "quantize/complete.h"
 #include "quantize/constants.h"
 #include "quantize/equalize.h"
+#include "quantize/known_constants.h"
 #include "quantize/room.h"
 #include "quantize/search.h"
 #include "quantize/weights_by_rate.h"
@@ -122,7 +123,8 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
     }
   }
   const Graph prepared = clone(graph);
-  TypeRequest request{options, measured};
+  KnownConstants known(prepared);
+  TypeRequest request{.options = options, .measured = measured, .known = &known};
   if (others) {
     TypeRequest finest = request;  // which room is best is no matter of the weights
     finest.weight_rate = 0;

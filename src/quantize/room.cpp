@@ -6,6 +6,8 @@
 #include "accuracy/accuracy.h"
 #include "quantize/complete.h"
 #include "quantize/search.h"
+#include "quantize/trials.h"
+#include "support/parallel.h"
 
 namespace swoop {
 
@@ -26,15 +28,35 @@ class RoomJudge {
 
   // Of each float output, with the ranges of `measured`, in dB.
   Result<std::vector<double>> figures(const Fold& fold, const Measured& measured, double room) const {
-    const Graph graph = typed(
-        prepared_,
-        {.options = request_.options, .measured = measured, .raised = request_.raised, .room = room, .weight_rate = 0});
+    const Graph graph = typed(prepared_, {.options = request_.options,
+                                          .measured = measured,
+                                          .raised = request_.raised,
+                                          .room = room,
+                                          .weight_rate = 0,
+                                          .known = request_.known});
     TRY_ASSIGN(std::vector<Tensor> outputs, execute(graph, fold.sample, {request_.options.opaque}));
     std::vector<double> db;
     for (size_t i = 0; i < outputs.size(); ++i)
       if (fold.exact[i].dtype == DType::F32)
         db.push_back(sqnr_db(std::span(fold.exact).subspan(i, 1), std::span(outputs).subspan(i, 1)));
     return db;
+  }
+
+  // With other ranges or other room, found side by side.
+  struct Question {
+    const Measured* measured;
+    double room;
+  };
+  Result<std::vector<std::vector<double>>> figures(const Fold& fold, const std::vector<Question>& questions) const {
+    std::vector<Result<std::vector<double>>> answers(questions.size(), std::vector<double>());
+    parallel_for(questions.size(), 1, [&](size_t first, size_t last) {
+      for (size_t i = first; i < last; ++i) answers[i] = figures(fold, *questions[i].measured, questions[i].room);
+    });
+    std::vector<std::vector<double>> all;
+    for (Result<std::vector<double>>& answer : answers) {
+      TRY_ASSIGN(all.emplace_back(), std::move(answer));
+    }
+    return all;
   }
 
   Result<double> unseen_db(const Fold& fold, double room) const {
@@ -59,8 +81,8 @@ struct Judgement {
 };
 
 Result<Judgement> judgement(const RoomJudge& judge, const Fold& fold, const Measured& all, double room) {
-  TRY_ASSIGN(std::vector<double> seen, judge.figures(fold, all, room));
-  TRY_ASSIGN(std::vector<double> unseen, judge.figures(fold, fold.others, room));
+  TRY_ASSIGN(const std::vector<std::vector<double>> figures, judge.figures(fold, {{&all, room}, {&fold.others, room}}));
+  const std::vector<double>&seen = figures[0], &unseen = figures[1];
   Judgement result{std::nullopt, RoomJudge::mean(unseen)};
   for (size_t i = 0; i < seen.size(); ++i)
     if (LeftOut output{seen[i], unseen[i]}; !result.worst || output.loss_db() > result.worst->loss_db())
@@ -89,9 +111,9 @@ Result<bool> less_is_better(const RoomJudge& judge, const Graph& prepared, const
   for (size_t i = 0; i + 1 < kFolds; ++i) {
     if (std::fabs(gain) > kFarOff) return false;
     const Fold fold{samples.inputs[i], (*others)[i], request.measured.first_outputs[i]};
-    TRY_ASSIGN(const double with_less, judge.unseen_db(fold, less));
-    TRY_ASSIGN(const double usual, judge.unseen_db(fold, kUsual));
-    gain = with_less - usual;
+    TRY_ASSIGN(const std::vector<std::vector<double>> db,
+               judge.figures(fold, {{&fold.others, less}, {&fold.others, kUsual}}));
+    gain = RoomJudge::mean(db[0]) - RoomJudge::mean(db[1]);
     gains.add(gain);
   }
   return gains.mean() > kGain && gains.deviation() < kAgree;
@@ -100,10 +122,7 @@ Result<bool> less_is_better(const RoomJudge& judge, const Graph& prepared, const
 }  // namespace
 
 bool can_leave_out(const Graph& graph, const Samples& samples) {
-  if (samples.random || samples.inputs.size() < 2 || samples.inputs.size() >= kEnoughSamples) return false;
-  for (size_t i = 0; i < graph.inputs().size(); ++i)
-    if (graph.input_port(i).role == Port::Role::State) return false;
-  return true;
+  return !samples.random && samples.inputs.size() >= 2 && samples.inputs.size() < kEnoughSamples && !has_state(graph);
 }
 
 Result<std::optional<LeftOut>> choose_room(const Graph& prepared, const Samples& samples, const Measured& others,

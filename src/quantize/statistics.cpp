@@ -93,9 +93,17 @@ SWOOP_CLONES void bin_block(const float* x, size_t count, Grid grid, int32_t* in
 }
 
 void count_bins(const float* x, size_t count, Grid grid, std::span<uint64_t> totals) {
-  constexpr size_t kBlock = 512;
-  std::vector<uint32_t> counters(4 * Statistics::kBins);
+  constexpr size_t kBlock = 512, kFew = 4 * Statistics::kBins;
   int32_t index[kBlock];
+  if (count <= kFew) {  // more counters would take longer than the counting
+    for (size_t first = 0; first < count; first += kBlock) {
+      const size_t size = std::min(kBlock, count - first);
+      bin_block(x + first, size, grid, index);
+      for (size_t i = 0; i < size; ++i) ++totals[static_cast<size_t>(index[i])];
+    }
+    return;
+  }
+  std::vector<uint32_t> counters(4 * Statistics::kBins);
   for (size_t first = 0; first < count; first += kBlock) {
     size_t size = std::min(kBlock, count - first);
     bin_block(x + first, size, grid, index);
@@ -109,6 +117,7 @@ std::vector<double> histogram(std::span<const float> values, Grid grid) {
   std::vector<uint64_t> totals(Statistics::kBins);
   std::mutex mutex;
   parallel_for(values.size(), kGrain, [&](size_t first, size_t last) {
+    if (last - first == values.size()) return count_bins(values.data(), values.size(), grid, totals);
     std::vector<uint64_t> own(Statistics::kBins);
     count_bins(values.data() + first, last - first, grid, own);
     std::lock_guard lock(mutex);
@@ -117,22 +126,38 @@ std::vector<double> histogram(std::span<const float> values, Grid grid) {
   return {totals.begin(), totals.end()};
 }
 
+constexpr int kParts = 16;  // of a bin that is spread: HistogramObserver's upsample rate
+
+double bin_at(double x, Grid grid) {
+  const double at = (x - static_cast<double>(grid.low)) * static_cast<double>(grid.per_width);
+  return std::clamp(at, 0.0, static_cast<double>(Statistics::kBins - 1));
+}
+
+// Where the parts of bin `i` go.
+SWOOP_CLONES void bins_of_parts(double min, double width, double i, Grid grid, int32_t* bins) {
+  for (int part = 0; part < kParts; ++part)
+    bins[part] = static_cast<int32_t>(bin_at(min + (i + (part + 0.5) / kParts) * width, grid));
+}
+
 // Adds the mass of `from` over [min, max] to bins over `grid`.
 void spread(const std::vector<double>& from, float min, float max, Grid grid, std::vector<double>& to) {
-  constexpr int kParts = 16;  // HistogramObserver's upsample rate
-  auto place = [&](double x, double mass) {
-    double at = (x - static_cast<double>(grid.low)) * static_cast<double>(grid.per_width);
-    to[static_cast<size_t>(std::clamp(at, 0.0, static_cast<double>(Statistics::kBins - 1)))] += mass;
-  };
-  double width = (static_cast<double>(max) - static_cast<double>(min)) / static_cast<double>(Statistics::kBins);
+  const auto low = static_cast<double>(min);
+  const double width = (static_cast<double>(max) - low) / static_cast<double>(Statistics::kBins);
   for (size_t i = 0; i < from.size(); ++i) {
     if (from[i] == 0) continue;
     if (min == max) {
-      place(static_cast<double>(min), from[i]);
+      to[static_cast<size_t>(bin_at(low, grid))] += from[i];
       continue;
     }
-    for (int part = 0; part < kParts; ++part)
-      place(static_cast<double>(min) + (static_cast<double>(i) + (part + 0.5) / kParts) * width, from[i] / kParts);
+    int32_t bins[kParts];
+    bins_of_parts(low, width, static_cast<double>(i), grid, bins);
+    const double mass = from[i] / kParts;
+    for (int part = 0; part < kParts;) {  // parts follow one another into a bin: its sum stays in a register
+      const int32_t bin = bins[part];
+      double sum = to[static_cast<size_t>(bin)];
+      for (; part < kParts && bins[part] == bin; ++part) sum += mass;
+      to[static_cast<size_t>(bin)] = sum;
+    }
   }
 }
 

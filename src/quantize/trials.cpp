@@ -2,7 +2,15 @@
 
 #include <algorithm>
 
+#include "support/parallel.h"
+
 namespace swoop {
+
+bool has_state(const Graph& graph) {
+  for (size_t i = 0; i < graph.inputs().size(); ++i)
+    if (graph.input_port(i).role == Port::Role::State) return true;
+  return false;
+}
 
 Trials::Trials(const Graph& prepared, const Samples& samples, const Measured& measured, OpaqueKernels* opaque,
                size_t count)
@@ -12,12 +20,19 @@ Trials::Trials(const Graph& prepared, const Samples& samples, const Measured& me
       exact_(measured.first_outputs) {}
 
 Result<std::vector<Noise>> Trials::noise(const Graph& quantized, size_t samples) const {
+  const size_t count = std::min(samples, samples_.size());
+  std::vector<Result<std::vector<Tensor>>> outputs(count, std::vector<Tensor>());
+  parallel_for(count, has_state(quantized) ? count : 1, [&](size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
+      Sample inputs = samples_[i];
+      if (i > first) carry_state(quantized, *outputs[i - 1], inputs);
+      outputs[i] = execute(quantized, inputs, {opaque_});
+      if (!outputs[i]) return;
+    }
+  });
   std::vector<Noise> noise(prepared_.outputs().size());
-  std::vector<Tensor> actual;
-  for (size_t i = 0; i < std::min(samples, samples_.size()); ++i) {
-    Sample inputs = samples_[i];
-    carry_state(quantized, actual, inputs);
-    TRY_ASSIGN(actual, execute(quantized, inputs, {opaque_}));
+  for (size_t i = 0; i < count; ++i) {
+    TRY_ASSIGN(const std::vector<Tensor> actual, std::move(outputs[i]));
     for (size_t o = 0; o < actual.size(); ++o) noise[o].add(exact_[i][o], actual[o]);
   }
   return noise;

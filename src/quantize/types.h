@@ -16,6 +16,8 @@
 
 namespace swoop {
 
+struct KnownConstants;
+
 // What the steps read and none of them changes. A body of control flow has a request of its own.
 struct TypeRequest {
   const QuantizeOptions& options;
@@ -26,6 +28,7 @@ struct TypeRequest {
   double room = 1;                      // for what the samples do not show, as choose_range() has it
   size_t carried = 0;                   // of a loop's body: its first inputs are its first outputs of the step before
   std::optional<double> weight_rate = {};  // dB, by forecast: what the samples confirm of options.weight_rate
+  KnownConstants* known = nullptr;         // from earlier requests for this graph; a body has none
 };
 
 struct ChosenTypes {

@@ -5,6 +5,7 @@
 
 #include "quantize/borders.h"
 #include "quantize/choices.h"
+#include "quantize/known_constants.h"
 #include "quantize/layers.h"
 #include "support/check.h"
 
@@ -51,13 +52,20 @@ std::vector<float> largest_of_outputs(std::span<const float> weights, const Weig
 
 double as_float(double x) { return static_cast<double>(static_cast<float>(x)); }
 
+std::vector<float> largest_of_outputs(ValueId id, std::span<const float> weights, const WeightIndex& index,
+                                      KnownConstants* known) {
+  const KnownConstants::Outputs outputs(index.transposed, index.groups);
+  if (auto largest = known ? known->largest.find(id, outputs) : std::nullopt) return std::move(*largest);
+  std::vector<float> largest = largest_of_outputs(weights, index);
+  if (known) known->largest.keep(id, outputs, largest);
+  return largest;
+}
+
 // The weights' type: the largest of a channel is `limit` steps, unless the bias needs larger steps.
-Type weight_type(const Node& layer, const Shape& shape, std::span<const float> weights, const WeightIndex& index,
-                 const Type& x, const Type& y, std::span<const double> bias, bool per_channel, int bits,
-                 double least_step) {
+Type weight_type(const Node& layer, const Shape& shape, std::vector<float> largest, const Type& x, const Type& y,
+                 std::span<const double> bias, bool per_channel, int bits, double least_step) {
   int axis = per_channel ? channel_axis(layer, shape) : -1;
   int64_t limit = bits == 4 ? 7 : 127;
-  std::vector<float> largest = largest_of_outputs(weights, index);
   if (axis < 0) largest = {*std::ranges::max_element(largest)};
   std::vector<double> scales;
   for (float most : largest) scales.push_back(static_cast<double>(most) / static_cast<double>(limit));
@@ -77,7 +85,7 @@ double coarser_step(double step, double least) {
 }
 
 LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, const QuantizeOptions& options,
-                                      double least_step) {
+                                      double least_step, KnownConstants* known) {
   const Value& weights = graph.value(layer.inputs[1]);
   WeightIndex index(layer, weights.type.shape);
   bool has_bias = layer.inputs.size() > 2 && layer.inputs[2] != kNone;
@@ -87,7 +95,8 @@ LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, con
 
   LayerConstants chosen{weights.type, {}};
   if (weights.constant && is_plain_float(graph, layer.inputs[1]))
-    chosen.weight = weight_type(layer, weights.type.shape, FloatElements(weights).all(), index,
+    chosen.weight = weight_type(layer, weights.type.shape,
+                                largest_of_outputs(layer.inputs[1], FloatElements(weights).all(), index, known),
                                 graph.type(layer.inputs[0]), graph.type(layer.outputs[0]), bias, options.per_channel,
                                 choose(graph, layer, options).weight_bits, least_step);
   if (has_bias) chosen.bias = std::move(bias);

@@ -8,6 +8,8 @@
 
 namespace swoop {
 
+struct KnownConstants;
+
 struct LayerConstants {
   Type weight;               // chosen; or theirs, where the weights are no float constant
   std::vector<double> bias;  // reals, one per output channel; empty: there is none
@@ -18,7 +20,7 @@ double coarser_step(double step, double least);
 
 // `least_step`: of weights with 8 bits, as coarser_step() has it.
 LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, const QuantizeOptions& options,
-                                      double least_step);
+                                      double least_step, KnownConstants* known = nullptr);
 
 // What the results of each output channel lose on average by the rounding of weights to codes. `means`: of the channels
 // that the layer reads.

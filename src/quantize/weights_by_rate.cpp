@@ -8,6 +8,7 @@
 #include <set>
 
 #include "quantize/borders.h"
+#include "quantize/known_constants.h"
 #include "quantize/layers.h"
 #include "quantize/noise.h"
 #include "quantize/trials.h"
@@ -20,13 +21,6 @@ namespace {
 
 constexpr int64_t kMost = 127;     // code of a weight with 8 bits
 constexpr size_t kLooksAt = 1024;  // weights of a layer, to see how common each code is
-
-// A least step for the channels of a layer, and what comes of it.
-struct Coarseness {
-  double least = 0;
-  double mean_square = 0;  // of the weights' errors
-  double bits = 0;         // of all weights, encoded
-};
 
 // Weights that may have coarser steps. Several nodes may share them.
 struct RatedWeights {
@@ -143,16 +137,24 @@ std::vector<Coarseness> forms_of(std::span<const float> weights, const WeightInd
   return forms;
 }
 
+std::vector<Coarseness> forms_of(const Graph& graph, const Node& layer, const Type& type, KnownConstants* known) {
+  const ValueId id = layer.inputs[1];
+  const std::vector<double>& steps = type.quant->scale;
+  if (auto forms = known ? known->forms.find(id, steps) : std::nullopt) return std::move(*forms);
+  const FloatElements weights(graph.value(id));
+  std::vector<Coarseness> forms = forms_of(weights.all(), WeightIndex(layer, type.shape), steps);
+  if (known) known->forms.keep(id, steps, forms);
+  return forms;
+}
+
 std::vector<RatedWeights> weights_of(const Graph& graph, const TypeRequest& request) {
   std::vector<RatedWeights> list;
   std::set<ValueId> seen;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (!is_settled_layer(graph, node) || !seen.insert(node.inputs[1]).second) continue;
-    const Type type = choose_layer_constants(graph, node, request.options, 0).weight;
-    const FloatElements weights(graph.value(node.inputs[1]));
-    if (type.quant->qmax == kMost)
-      list.push_back({node.inputs[1], 0, forms_of(weights.all(), WeightIndex(node, type.shape), type.quant->scale)});
+    const Type type = choose_layer_constants(graph, node, request.options, 0, request.known).weight;
+    if (type.quant->qmax == kMost) list.push_back({node.inputs[1], 0, forms_of(graph, node, type, request.known)});
   }
   return list;
 }
@@ -211,7 +213,7 @@ WeightSteps coarser_steps(const Graph& graph, const TypeRequest& request) {
   std::vector<RatedWeights> list = weights_of(graph, request);
   std::map<ValueId, double> errors;
   for (const RatedWeights& weights : list) errors[weights.id] = weights.forms[0].mean_square;
-  const std::map<ValueId, double> gains = gains_of_weights(graph, request.measured, errors);
+  const std::map<ValueId, double> gains = gains_of_weights(graph, request.measured, errors, request.known);
   for (RatedWeights& weights : list) weights.gain = gains.at(weights.id);
   std::erase_if(list, [](const RatedWeights& weights) { return !(weights.gain > 0); });  // no output shows it
   choose_forms(list, noise_for(rate));

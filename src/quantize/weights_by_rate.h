@@ -8,6 +8,13 @@
 
 namespace swoop {
 
+// A least step for the channels of a layer, and what comes of it.
+struct Coarseness {
+  double least = 0;
+  double mean_square = 0;  // of the weights' errors
+  double bits = 0;         // of all weights, encoded
+};
+
 // For a graph whose activations have their types and whose constants are still float: the steps with which no output's
 // SQNR falls by more than the request's dB, by the forecast of noise.h. Bodies get none.
 WeightSteps coarser_steps(const Graph& graph, const TypeRequest& request);

@@ -20,10 +20,15 @@ struct Strip {
 };
 constexpr int kStripWidth = 64;
 
+// `depth`: products per output element.
 template <typename Body>
-void for_each_strip(const Window& window, const Body& body) {
+void for_each_strip(const Window& window, int depth, const Body& body) {
+  constexpr int64_t kWorthAThread = 1 << 18;  // products: waking one takes as long
+  constexpr int64_t kToFinish = 32;           // products that take as long as what follows a sum
   const int across = (window.output.w + kStripWidth - 1) / kStripWidth;
-  parallel_for(static_cast<size_t>(window.output.h) * static_cast<size_t>(across), 1, [&](size_t from, size_t to) {
+  const int64_t work = int64_t{std::min(kStripWidth, window.output.w)} * window.output.c * (depth + kToFinish);
+  const auto grain = static_cast<size_t>(1 + kWorthAThread / std::max<int64_t>(1, work));
+  parallel_for(static_cast<size_t>(window.output.h) * static_cast<size_t>(across), grain, [&](size_t from, size_t to) {
     for (size_t i = from; i < to; ++i) {
       const int y = static_cast<int>(i) / across, first = static_cast<int>(i) % across * kStripWidth;
       body(Strip{y, first, std::min(first + kStripWidth, window.output.w)});
@@ -61,7 +66,7 @@ void convolve(const Window& window, const PaddedInput<int16_t>& input, const Wei
   const bool direct = weights.kernel_h == 1 && weights.kernel_w == 1 && depth % 2 == 0;
   constexpr int kPairsThatFit = 64;  // 128 products below 2^23 stay below 2^31
   const int step = wide ? kPairsThatFit : depth_even / 2;
-  for_each_strip(window, [&](const Strip& strip) {
+  for_each_strip(window, depth, [&](const Strip& strip) {
     const auto width = static_cast<size_t>(strip.width());
     std::vector<int16_t> taps(direct ? 0 : width * static_cast<size_t>(depth_even));
     std::vector<int32_t> sums(width * static_cast<size_t>(out_stride));
@@ -96,7 +101,7 @@ void convolve_depthwise(const Window& window, const PaddedInput<int16_t>& input,
     for (int t = 0; t < taps; ++t)
       by_tap[static_cast<size_t>(t) * static_cast<size_t>(c) + static_cast<size_t>(o)] =
           weights.values[static_cast<size_t>(o) * static_cast<size_t>(taps) + static_cast<size_t>(t)];
-  for_each_strip(window, [&](const Strip& strip) {
+  for_each_strip(window, taps, [&](const Strip& strip) {
     std::vector<int32_t> sum(static_cast<size_t>(c));
     std::vector<int64_t> totals(static_cast<size_t>(strip.width()) * static_cast<size_t>(c), 0);
     constexpr int kTapsThatFit = 128;  // 16-bit inputs: 128 products below 2^23 stay below 2^31

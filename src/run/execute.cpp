@@ -178,6 +178,7 @@ Result<void> run_commands(Machine& machine, const std::vector<NpuCommand>& comma
       }
       default: break;
     }
+    machine.position = command.position;
     machine.summary.clear();
     machine.block.reset();
     machine.chain_open = false;

@@ -60,6 +60,7 @@ struct Machine {
   Registers registers;
   Memory memory;
   uint64_t work_left = 0;
+  uint32_t position = 0;           // of the command
   bool rehearsal = false;          // everything but the numbers: arrays of values stay empty
   std::vector<NpuFault> faults;    // of a rehearsal
   std::vector<OperationUse> uses;  // of a rehearsal

@@ -44,7 +44,8 @@ Result<void> run_matrix_product(Machine& machine) {
 
   std::vector<int32_t> values(static_cast<size_t>(window.output.elements()));
   const bool plain = accumulators.plain();
-  parallel_for(static_cast<size_t>(window.output.h) * static_cast<size_t>(w), 8, [&](size_t first, size_t last) {
+  const auto grain = static_cast<size_t>(8 + (1 << 18) / std::max<int64_t>(1, int64_t{outputs} * depth));
+  parallel_for(static_cast<size_t>(window.output.h) * static_cast<size_t>(w), grain, [&](size_t first, size_t last) {
     constexpr size_t kRows = 4;  // pixels at a time
     std::vector<int16_t> taps(kRows * static_cast<size_t>(depth_even));
     std::vector<int32_t> products(kRows * static_cast<size_t>(panels * kPanel));

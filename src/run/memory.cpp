@@ -72,6 +72,7 @@ void Memory::set_internal_size(uint32_t bytes) {
   internal_.present = true;
   internal_.writable = true;
   internal_.clear(bytes);
+  units_.assign(bytes / kInternalUnit, {});
 }
 
 std::string Memory::region_name(int region) {
@@ -122,6 +123,22 @@ Result<std::byte*> Memory::writable(int region, const Runs& runs, const char* wh
   return found->data + first;
 }
 
+std::optional<uint32_t> Memory::read_table(int64_t first, uint64_t size) {
+  const auto units = std::span(units_).subspan(static_cast<uint64_t>(first) / kInternalUnit, size / kInternalUnit);
+  uint32_t early = 0, latest = 0;
+  for (const Unit& unit : units) {
+    early = std::max(early, unit.overwritten_by);
+    latest = std::max(latest, unit.brought_by);
+  }
+  const bool mixed = std::ranges::any_of(units, [&](const Unit& unit) { return unit.brought_by != latest; });
+  if (early == 0 && mixed) early = latest;
+  for (Unit& unit : units) {
+    unit.read = early == 0;  // else this is the table before, and theirs is still to be read
+    unit.overwritten_by = 0;
+  }
+  return early == 0 ? std::nullopt : std::optional(early);
+}
+
 Result<void> Memory::copy(int from, int64_t source, int to, int64_t destination, uint64_t size) {
   TRY_ASSIGN(const Region* reader, find(from, source, size, "The transfer's source"));
   TRY_ASSIGN(Region * writer, find(to, destination, size, "The transfer's destination"));
@@ -133,6 +150,14 @@ Result<void> Memory::copy(int from, int64_t source, int to, int64_t destination,
     return error("The transfer's source (byte {}) and destination (byte {}) overlap in {}.", source, destination,
                  region_name(from));
   if (size == 0) return {};
+  if (to == kInternalRegion)
+    for (uint64_t at = 0; at < size; at += kInternalUnit) {
+      const auto place = static_cast<uint64_t>(destination) + at;
+      Unit& unit = units_[place / kInternalUnit];
+      const bool changes = std::memcmp(writer->data + place, reader->data + source + at, kInternalUnit) != 0;
+      if (!unit.read && changes && unit.overwritten_by == 0) unit.overwritten_by = transfer_;
+      unit = {transfer_, unit.overwritten_by, false};
+    }
   if (!onto_itself) {
     std::memcpy(writer->data + destination, reader->data + source, size);
     const auto first = static_cast<uint64_t>(destination);

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "run/hazards.h"
@@ -50,9 +51,14 @@ class Memory {
   };
   Result<const std::byte*> readable(int region, const Runs& runs, const char* what) const;
   Result<std::byte*> writable(int region, const Runs& runs, const char* what);
+  // Somebody reads a look-up table in the internal memory. The position of the transfer that came too early, if one
+  // did: it overwrote a part of the table, or all of it before anybody read it.
+  std::optional<uint32_t> read_table(int64_t first, uint64_t size);
   // Copies bytes together with their "was written" marks: a transfer of padding is harmless until somebody computes
   // with it.
   Result<void> copy(int from, int64_t source, int to, int64_t destination, uint64_t size);
+
+  void begin_transfer(uint32_t position) { transfer_ = position; }
 
   void mark_written(int region, uint64_t first, uint64_t size);
   Bytes region_bytes(int region) const;
@@ -67,6 +73,14 @@ class Memory {
   mutable std::array<Region, kNpuRegionCount> regions_;  // a look at them may find a page that is full
   mutable Region internal_;
   Buffer internal_storage_;
+  static constexpr uint64_t kInternalUnit = 16;  // bytes, that transfers into the internal memory are multiples of
+  struct Unit {
+    uint32_t brought_by = 0;      // position of the transfer
+    uint32_t overwritten_by = 0;  // of the first that changed it before somebody read it; 0: none did
+    bool read = true;
+  };
+  std::vector<Unit> units_;
+  uint32_t transfer_ = 0;
   mutable Accesses touched_;
 };
 

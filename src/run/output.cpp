@@ -24,6 +24,20 @@ T rounding_term(bool negative, int shift, Rounding rounding, int double_shift) {
   return T{0};
 }
 
+// A rehearsal takes down which transfer comes too early, and goes on as if it came later.
+Result<const std::byte*> find_table(Machine& machine, int64_t first, uint64_t size) {
+  TRY_ASSIGN(const std::byte* table,
+             machine.memory.readable(kInternalRegion, first, size, "The activation's look-up table"));
+  const std::optional<uint32_t> overwritten = machine.memory.read_table(first, size);
+  if (!overwritten) return table;
+  std::string what =
+      fmt::format("The activation's look-up table was overwritten by the transfer at word {}.", *overwritten);
+  if (!machine.rehearsal) return Error{std::move(what)};
+  machine.faults.push_back(
+      {*overwritten, command_info(Cmd::OP_DMA_START).name, NpuRepair::StartLater, std::move(what), machine.position});
+  return table;
+}
+
 Result<void> read_table_u55(Machine& machine, OutputStage& stage, uint32_t function, uint32_t clip_range) {
   constexpr uint32_t kRelu = 0, kTable0 = 16, kTable7 = 23;  // activation_function
   constexpr uint32_t kOfmPrecision = 0, kForceInt8 = 3;      // activation_clip_range
@@ -52,7 +66,7 @@ Result<void> read_table_u55(Machine& machine, OutputStage& stage, uint32_t funct
   stage.table_signed = stage.map.type.is_signed || stage.map.type.bytes != 1;
   // Tables live in slots of 256 bytes in the last 2 KiB of the internal memory.
   int64_t first = int64_t{machine.config.internal_bytes} - 2048 + 256 * int64_t{function - kTable0};
-  TRY_ASSIGN(stage.table_data, machine.memory.readable(kInternalRegion, first, size, "The activation's look-up table"));
+  TRY_ASSIGN(stage.table_data, find_table(machine, first, size));
   return {};
 }
 
@@ -87,8 +101,7 @@ Result<void> read_table_u85(Machine& machine, OutputStage& stage, uint32_t funct
       break;
     default: return error("NPU_SET_ACTIVATION names function {}, which is not supported.", function);
   }
-  TRY_ASSIGN(stage.table_data, machine.memory.readable(kInternalRegion, static_cast<int64_t>(index * size), size,
-                                                       "The activation's look-up table"));
+  TRY_ASSIGN(stage.table_data, find_table(machine, static_cast<int64_t>(index * size), size));
   return {};
 }
 

@@ -141,22 +141,24 @@ Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
   const bool divides = mode == Pool::Average && by_encoding(machine.encoding(), window.padded(), true);
   const bool plain = accumulators.plain();
   std::vector<int32_t> values(static_cast<size_t>(window.output.elements()));
-  parallel_for(static_cast<size_t>(window.output.h), 4, [&](size_t first_row, size_t last_row) {
-    std::vector<int64_t> sums(static_cast<size_t>(c));
-    for (size_t row = first_row; row < last_row; ++row)
-      for (int x = 0; x < w; ++x) {
-        const int count = pool_window(mode, window, input, static_cast<int>(row), x, sums);
-        const int64_t at = (static_cast<int64_t>(row) * w + x) * c;
-        for (int i = 0; i < c; ++i) {
-          int64_t sum = count == 0 ? 0 : sums[static_cast<size_t>(i)];
-          if (divides && count > 0) sum = divide(sum, count);
-          if (plain)
-            values[static_cast<size_t>(at + i)] = stage.finish(sum, i);
-          else
-            accumulators.add(at + i, sum);
-        }
-      }
-  });
+  const int64_t row_work = std::max<int64_t>(1, int64_t{w} * c * window.kernel_h * window.kernel_w);
+  parallel_for(static_cast<size_t>(window.output.h), static_cast<size_t>(1 + (1 << 16) / row_work),
+               [&](size_t first_row, size_t last_row) {
+                 std::vector<int64_t> sums(static_cast<size_t>(c));
+                 for (size_t row = first_row; row < last_row; ++row)
+                   for (int x = 0; x < w; ++x) {
+                     const int count = pool_window(mode, window, input, static_cast<int>(row), x, sums);
+                     const int64_t at = (static_cast<int64_t>(row) * w + x) * c;
+                     for (int i = 0; i < c; ++i) {
+                       int64_t sum = count == 0 ? 0 : sums[static_cast<size_t>(i)];
+                       if (divides && count > 0) sum = divide(sum, count);
+                       if (plain)
+                         values[static_cast<size_t>(at + i)] = stage.finish(sum, i);
+                       else
+                         accumulators.add(at + i, sum);
+                     }
+                   }
+               });
   if (!plain) return finish_accumulators(machine, stage, std::move(accumulators));
   return write_output(machine, stage, std::move(values));
 }

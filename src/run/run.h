@@ -151,18 +151,20 @@ Result<void> execute_npu(const NpuProgram& program, std::span<const Bytes> input
 // ---- changing
 // -----------------------------------------------------------------------------------------------------------------
 
-// What a stream lets happen too early, and the command that keeps it in order. None of them changes a result.
+// What a stream lets happen too early, and what keeps it in order.
 enum class NpuRepair {
   NoOverlap,         // NPU_SET_BLOCKDEP 0 around the operation
   WaitForKernels,    // NPU_OP_KERNEL_WAIT 0 before it
   WaitForTransfers,  // NPU_OP_DMA_WAIT 0 before it
+  StartLater,        // a transfer, after an operation that still reads what it overwrites
 };
 
 struct NpuFault {
   uint32_t position = 0;       // word of the NPU_OP_* command
   std::string_view operation;  // "NPU_OP_ELEMENTWISE"
   NpuRepair repair = NpuRepair::NoOverlap;
-  std::string what;  // a sentence
+  std::string what;    // a sentence
+  uint32_t after = 0;  // of StartLater: the operation
 };
 
 // Goes through the stream without computing: every address, block dependency and wait is checked. An Error: the stream

@@ -22,7 +22,7 @@ Result<const RuntimeApi*> open_library() {
   for (const char* place : kPlaces) {
     const std::string path = (program.parent_path() / place).lexically_normal();
     if (access(path.c_str(), R_OK) != 0) continue;
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL);  // a program calls few of its kernels
     if (!library) return error("The ExecuTorch runtime could not be loaded: {}.", dlerror());
     auto entry = reinterpret_cast<RuntimeApiFn>(dlsym(library, "swoop_runtime_api"));
     const RuntimeApi* api = entry ? entry() : nullptr;

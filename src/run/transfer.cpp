@@ -33,6 +33,7 @@ Result<Side> read_side(Machine& machine, Cmd region, Cmd base) {
 
 Result<void> run_transfer(Machine& machine) {
   Registers& r = machine.registers;
+  machine.memory.begin_transfer(machine.position);
   TRY_ASSIGN(Side from, read_side(machine, Cmd::DMA0_SRC_REGION, Cmd::DMA0_SRC));
   TRY_ASSIGN(Side to, read_side(machine, Cmd::DMA0_DST_REGION, Cmd::DMA0_DST));
   const int64_t length = r.address(Cmd::DMA0_LEN);

@@ -1,5 +1,6 @@
 // The two bit formats of weight streams. Bits are read from the lowest of each byte up.
 #include <algorithm>
+#include <bit>
 
 #include "run/weights.h"
 
@@ -51,9 +52,24 @@ class BitReader {
 constexpr uint32_t kZeroRunsOff = 6, kEndOfStream = 7;  // values of ZDIV
 constexpr uint32_t kUncompressed = 7;                   // value of WDIV
 
+// What the codes of weights stand for.
 struct Palette {
+  static constexpr int kMost = 255;  // of a weight: 9 bits
+  static constexpr size_t kCodes = 2 * (kMost + 1) + 32;
+
   int size = 0, bits = 2, direct_offset = 0;
   std::array<int, 32> values{};
+  std::array<int16_t, kCodes> weights{};  // by code, once number_codes() was called; too large: kMost + 1
+
+  // A magnitude, and its sign in the lowest bit.
+  int folded(int code) const { return code < size ? values[static_cast<size_t>(code)] : code - size + direct_offset; }
+
+  void number_codes() {
+    for (size_t code = 0; code < kCodes; ++code) {
+      const int number = folded(static_cast<int>(code)), magnitude = std::min(number >> 1, kMost + 1);
+      weights[code] = static_cast<int16_t>((number & 1) != 0 && magnitude <= kMost ? -magnitude : magnitude);
+    }
+  }
 };
 
 struct Slice {
@@ -101,21 +117,17 @@ Result<void> read_slice(BitReader& bits, const Slice& slice, int weight_bits, bo
     }
     if (weights.active) {
       const int symbols = uncompressed && weight_bits > 5 ? 8 : 12;
-      int ones = 0;
-      for (int i = 0; i < symbols; ++i) ones += static_cast<int>(unary0 >> i & 1);
-      uint32_t unary1 = ones > 0 ? bits.get(ones) : 0;
+      uint32_t unary1 = unary0 != 0 ? bits.get(std::popcount(unary0)) : 0;
       weights.count = 0;
       for (int i = 0; i < symbols && weights.count < weight_count - weight_at; ++i) {
-        int code = 0;
-        if (unary0 >> i & 1) {
-          code = 1 + static_cast<int>(unary1 & 1);
-          unary1 >>= 1;
-        }
-        weight_quotient += code;
-        if (code < 2 || slice.truncated) {
-          weights.quotients[static_cast<size_t>(weights.count++)] = weight_quotient;
-          weight_quotient = 0;
-        }
+        // Codes are 0, 10 and 11, their second bits in unary1. Which one comes next is chance: nothing here branches.
+        const uint32_t first = unary0 >> i & 1;
+        const uint32_t code = first + (first & unary1);
+        unary1 >>= first;
+        weights.quotients[static_cast<size_t>(weights.count)] = weight_quotient += static_cast<int>(code);
+        const bool ends = code < 2 || slice.truncated;
+        weights.count += static_cast<int>(ends);
+        weight_quotient = ends ? 0 : weight_quotient;
       }
       weight_at += weights.count;
     }
@@ -141,6 +153,7 @@ Result<void> read_slice(BitReader& bits, const Slice& slice, int weight_bits, bo
 Result<std::vector<int16_t>> decode_weight_stream(Bytes stream, uint64_t limit) {
   BitReader bits(stream);
   Palette palette;
+  palette.number_codes();
   std::vector<int16_t> out;
   std::vector<int> values, runs;
   for (;;) {
@@ -165,6 +178,7 @@ Result<std::vector<int16_t>> decode_weight_stream(Bytes stream, uint64_t limit) 
       palette.bits = static_cast<int>(bits.get(3)) + 2;
       for (int i = 0; i < palette.size; ++i)
         palette.values[static_cast<size_t>(i)] = static_cast<int>(bits.get(palette.bits));
+      palette.number_codes();
     }
     const bool uncompressed = slice.weight_divisor == kUncompressed;
     if (slice.weight_divisor == 6)
@@ -183,17 +197,17 @@ Result<std::vector<int16_t>> decode_weight_stream(Bytes stream, uint64_t limit) 
     if (zero_runs)
       for (int run : runs) total += static_cast<uint64_t>(run);
     if (out.size() + total > limit) return error("The weight stream holds more than {} weights.", limit);
-    size_t run_at = 0;
-    if (zero_runs && slice.new_palette) out.insert(out.end(), static_cast<size_t>(runs[run_at++]), int16_t{0});
-    for (int value : values) {
-      int folded = value < palette.size ? palette.values[static_cast<size_t>(value)]
-                                        : value - palette.size + palette.direct_offset;
-      int magnitude = folded >> 1;
-      if (magnitude > 255)
-        return error("The weight stream holds the weight {}, which has more than 9 bits.", magnitude);
-      out.push_back(static_cast<int16_t>((folded & 1) != 0 ? -magnitude : magnitude));
-      if (!zero_runs) continue;
-      if (const int run = runs[run_at++]; run > 0) out.insert(out.end(), static_cast<size_t>(run), int16_t{0});
+    size_t at = out.size(), run_at = 0;
+    out.resize(at + total);  // zeros
+    if (zero_runs && slice.new_palette) at += static_cast<size_t>(runs[run_at++]);
+    for (int code : values) {
+      const auto place = static_cast<size_t>(code);
+      const int16_t weight = place < Palette::kCodes ? palette.weights[place] : Palette::kMost + 1;
+      if (weight > Palette::kMost)
+        return error("The weight stream holds the weight {}, which has more than 9 bits.",
+                     palette.folded(std::max(code, palette.size)) >> 1);
+      out[at++] = weight;
+      if (zero_runs) at += static_cast<size_t>(runs[run_at++]);
     }
   }
   return out;

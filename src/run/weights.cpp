@@ -100,13 +100,13 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
                  order.in);
 
   std::vector<Bytes> streams;
-  uint64_t hash = 0;
   for (int i = 0; i < (order.fast ? 1 : order.streams); ++i) {
     TRY_ASSIGN(Bytes stream, read_stream(machine, Cmd::WEIGHT_REGION, kWeightStreams[i], "The weights"));
-    hash = hash_bytes(stream, hash + 1);
     streams.push_back(stream);
   }
   if (machine.rehearsal) return std::shared_ptr<const Weights>();
+  uint64_t hash = 0;
+  for (Bytes stream : streams) hash = hash_bytes(stream, hash + 1);
   auto pack = [](auto... fields) {
     uint64_t key = 0;
     ((key = key * 0x100000001b3ull + static_cast<uint64_t>(fields)), ...);

@@ -16,7 +16,9 @@ constexpr CodeInfo kCodes[] = {
      "Call model.eval() before torch.export.export."},
     {"raised", "--min-sqnr moved layers from int8 to int16; the text says which, and what they cost.",
      "Nothing, or name the layers in --quantize-config to keep the choice."},
-    {"repaired", "Arm's compiler wrote a program that could read data too early. swoop slowed it down at those places.",
+    {"repaired",
+     "Arm's compiler wrote a program that could read or overwrite data too early. swoop put it in order, which takes a "
+     "little time at those places.",
      "Nothing: the repaired program was checked. docs/regor-defects.md lists the causes."},
     {"fetched",
      "With weights that were brought into SRAM before their turn the program was wrong, so that each operation fetches "
@@ -27,6 +29,10 @@ constexpr CodeInfo kCodes[] = {
     {"inexact", "A layer of the file is off by less than 1 %, but by more than its integer form declares.",
      "Look at the SQNR of the outputs; if it will do, so will the layer. Report the model: a form or its bound is "
      "wrong."},
+    {"noisy", "An output, or a part of one, is mostly noise: its errors are at least a third of its numbers.",
+     "Ask for more with --min-sqnr or --precision int16. If that does not help, the model itself turns small "
+     "differences "
+     "of its inputs into large ones."},
     {"branch", "A branch of torch.cond has an operator that the NPU does not run, so the host chooses the branch.",
      "Keep both branches to operators of `swoop ops`."},
     {"differs",

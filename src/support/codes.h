@@ -19,6 +19,7 @@ enum class Code {
   Fetched,
   Cut,
   Inexact,
+  Noisy,
   // reasons of host operators
   Branch,
   Differs,

@@ -45,7 +45,7 @@ CodeRange Bounds::of_constant(const Tensor& tensor) const {
   return range;
 }
 
-void Bounds::follow() {
+void Bounds::follow(bool accepts) {
   results_.resize(body().tensors.size());
   known_.resize(body().tensors.size());
   for (; seen_ < body().operators.size(); ++seen_) {
@@ -54,9 +54,14 @@ void Bounds::follow() {
       results_[output] = of_result(op);
       known_[output] = true;
     }
-    overflow_ |= !fits(op);
+    const bool leaves = !fits(op);
+    overflow_ |= leaves && !accepts;
+    if (!leaves || !accepts) continue;
+    for (TensorId output : op.outputs) results_[output] = code_range(body().tensors[output].dtype);
   }
 }
+
+void Bounds::accept_overflow() { follow(true); }
 
 CodeRange Bounds::of(TensorId id) {
   follow();

@@ -28,6 +28,10 @@ class Bounds {
   // lets it multiply.
   bool overflow();
 
+  // The operators added since the last question are arithmetic of the model's own integers: where a result leaves its
+  // type, it does in the model too.
+  void accept_overflow();
+
  private:
   const Body& body() const { return program_->bodies[body_]; }
   CodeRange of_operand(TensorId id);
@@ -37,7 +41,7 @@ class Bounds {
   CodeRange centred(const Operator& op, size_t i, size_t zero_point);
   double largest_sum(const Operator& op, double reach);
   bool fits(const Operator& op);
-  void follow();
+  void follow(bool accepts = false);
 
   const Program* program_;
   BodyId body_;

@@ -56,6 +56,18 @@ TEST(Bounds, know_which_products_leave_32_bits) {
   EXPECT_FALSE(overflows(8));
 }
 
+TEST(Bounds, accept_what_leaves_its_type_in_the_model_too) {
+  Program program;
+  Builder b(program);
+  Bounds bounds(program, 0);
+  const TensorId x = b.input("x", DType::I32, {4}), sum = b.add(x, x);
+  bounds.accept_overflow();
+  EXPECT_FALSE(bounds.overflow());
+  EXPECT_EQ(bounds.of(sum).high, 0x1p31 - 1);
+  b.add(sum, x);
+  EXPECT_TRUE(bounds.overflow()) << "of codes, this is a wrong number";
+}
+
 TEST(Bounds, know_what_a_rescale_may_multiply) {
   auto overflows = [](int8_t shift) {
     Program program;

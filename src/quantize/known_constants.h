@@ -1,0 +1,58 @@
+// What was computed last of each constant while types were chosen. They are chosen many times, with other ranges, other
+// widths and other rates, and most constants come out as they did before.
+#pragma once
+
+#include <array>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "quantize/weights_by_rate.h"
+
+namespace swoop {
+
+// The last two answers to questions about each value: types are chosen with the finest weights and with coarser ones in
+// turn. Values that were added to a copy of the graph have none.
+template <typename Question, typename Answer>
+class LastAnswers {
+ public:
+  explicit LastAnswers(size_t values) : known_(values) {}
+
+  std::optional<Answer> find(ValueId id, const Question& question) {
+    const std::lock_guard lock(mutex_);
+    if (id >= known_.size()) return std::nullopt;
+    for (const auto& known : known_[id])
+      if (known && known->first == question) return known->second;
+    return std::nullopt;
+  }
+
+  void keep(ValueId id, const Question& question, Answer answer) {
+    const std::lock_guard lock(mutex_);
+    if (id >= known_.size()) return;
+    std::swap(known_[id][0], known_[id][1]);
+    known_[id][0].emplace(question, std::move(answer));
+  }
+
+ private:
+  std::mutex mutex_;                                                              // types are chosen on several threads
+  std::vector<std::array<std::optional<std::pair<Question, Answer>>, 2>> known_;  // by value id
+};
+
+struct KnownConstants {
+  using Outputs = std::pair<bool, int64_t>;  // how a layer's weights belong to its outputs: transposed, groups
+
+  explicit KnownConstants(const Graph& prepared)
+      : codes(prepared.value_slots()),
+        forms(prepared.value_slots()),
+        largest(prepared.value_slots()),
+        power(prepared.value_slots()) {}
+
+  LastAnswers<Type, Buffer> codes;                                  // in that type
+  LastAnswers<std::vector<double>, std::vector<Coarseness>> forms;  // of weights with these steps
+  LastAnswers<Outputs, std::vector<float>> largest;                 // weight of each output channel, without its sign
+  LastAnswers<std::monostate, double> power;                        // mean square
+};
+
+}  // namespace swoop
