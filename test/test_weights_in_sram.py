@@ -1,5 +1,7 @@
 """Weights in SRAM, because several operations read them or ahead of their turn: fewer cycles, the same bits, and the limits are kept."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,7 @@ CASES = {  # model, shape of x, target, system configuration, memory mode
     "two cores": (RECURRENT, (1, 8, 32), "ethos-u65-512", "Ethos_U65_Embedded", "Shared_Sram"),
     "dedicated SRAM": (STEPS, (1, 16, 64), "ethos-u85-256", "Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB"),
     "four decoders": (RECURRENT, (1, 8, 32), "ethos-u85-1024", "Ethos_U85_SYS_Flash_Low", "Shared_Sram"),
+    "scales of each step": (RECURRENT, (1, 8, 32), "ethos-u85-256", "Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB"),
     "twins": (TWINS, (1, 2, 64, 4, 4), "ethos-u55-256", "Ethos_U55_Deep_Embedded", "Shared_Sram"),
 }
 
@@ -70,7 +73,9 @@ def test_weights_with_one_reader_stay_where_they_are(tmp_path):
 # The first layers compute, the last ones wait for their weights.
 NARROWING = Model(lambda s, x: s.layers(x), layers=nn.Sequential(
     nn.Conv2d(3, 32, 7, 2, 3), nn.ReLU(), nn.Conv2d(32, 32, 7, 1, 3), nn.MaxPool2d(8), nn.Conv2d(32, 128, 3), nn.ReLU(), nn.Conv2d(128, 64, 3)))
+STACK = Model(lambda s, x: s.layers(x), layers=nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(128, 128), nn.ReLU()))))
 AHEAD = {
+    "scales in DRAM": (STACK, (1, 128), "ethos-u85-256", "Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB"),
     "flash": (NARROWING, (1, 3, 96, 96), "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram"),
     "two cores": (NARROWING, (1, 3, 128, 128), "ethos-u65-512", "Ethos_U65_Embedded", "Shared_Sram"),
     "dedicated SRAM": (NARROWING, (1, 3, 128, 128), "ethos-u65-512", "Ethos_U65_High_End", "Dedicated_Sram_384KB"),
@@ -89,6 +94,23 @@ def test_weights_are_fetched_while_earlier_layers_compute(name, tmp_path):
     assert ahead["accuracy"]["bit_exact"] is True and ahead["warnings"] == fetched["warnings"]
     assert fetched["regions"][0]["weights_ahead"] is None
     np.testing.assert_array_equal(output(tmp_path / "ahead"), output(tmp_path / "fetched"))
+
+
+def test_scales_in_sram_cost_what_regor_says(tmp_path):
+    """regor's own estimate for a DRAM that answers as fast as the SRAM is the judge of what near scales save."""
+    ethosu = pytest.importorskip("ethosu", reason="Vela is not installed (tools/setup.sh test)")
+    usual = next(Path(p) / "config_files" / "Arm" / "vela.ini" for p in ethosu.__path__).read_text()
+    near = tmp_path / "near.ini"
+    near.write_text(usual.replace("Dram_read_latency=500", "Dram_read_latency=32"))
+    ours = built(AHEAD["scales in DRAM"], tmp_path / "ours", "--weight-rate", "0")
+    regors = built(AHEAD["scales in DRAM"], tmp_path / "regors", "--weight-rate", "0", "--config", near, "--optimise", "Size")
+    far = built(AHEAD["scales in DRAM"], tmp_path / "far", "--weight-rate", "0", "--optimise", "Size")
+    cycles = [[layer["npu_cycles"] for layer in build["regions"][0]["layers"] if layer["macs"]] for build in (ours, regors, far)]
+    assert len(cycles[0]) == len(cycles[1]) == len(cycles[2])
+    layers = [layer for layer in zip(*cycles) if layer[0] != layer[2]]  # those whose scales were moved
+    assert len(layers) >= 4
+    for moved, judge, unmoved in layers:
+        assert judge < 0.7 * unmoved and moved == pytest.approx(judge, rel=0.02)
 
 
 def test_more_sram_holds_more_weights(tmp_path):

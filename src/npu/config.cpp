@@ -204,6 +204,18 @@ Result<NpuSystem> resolve_system(const NpuTarget& target, const NpuOptions& opti
   }
   if (system.staging != NpuMemory::Sram) return refuse("the cache", system.staging, "Sram");
 
+  const auto reads = [&](NpuMemory memory) {
+    const auto number = [&]<typename T>(std::string_view key, T otherwise) {
+      const IniEntry* said = config.entry(std::string(memory_name(memory)) + std::string(key));
+      return said ? *parse_number<T>(said->value) : otherwise;
+    };
+    const int ports = number("_ports_used", 1);
+    return MemoryReads{number("_read_latency", 0), number("_burst_length", 0) * number("_max_reads", 0) * ports,
+                       number("_clock_scale", 1.0) * ports};
+  };
+  system.constants_reads = reads(system.constants);
+  system.staging_reads = reads(system.staging);
+
   // All of the address space when nobody says less.
   const int64_t address_space = int64_t{1} << target.facts().address_bits;
   system.arena_cache_size = address_space;

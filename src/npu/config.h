@@ -27,6 +27,13 @@ struct IniSection {
 // Views into `text`. `path` is for messages.
 Result<std::vector<IniSection>> parse_ini(std::string_view text, std::string_view path);
 
+// How a memory is read. 0: the section does not say.
+struct MemoryReads {
+  int latency = 0;          // cycles until what is read begins to come
+  int bytes_under_way = 0;  // at most
+  double width = 0;         // buses' widths per cycle, at most
+};
+
 // What one choice of system config and memory mode comes to.
 struct NpuSystem {
   std::string system_config;
@@ -36,6 +43,8 @@ struct NpuSystem {
   NpuMemory feature_maps = NpuMemory::Sram;
   NpuMemory staging = NpuMemory::Sram;
   int64_t arena_cache_size = 0;
+  MemoryReads constants_reads;
+  MemoryReads staging_reads;
 };
 
 Result<NpuSystem> resolve_system(const NpuTarget& target, const NpuOptions& options);

@@ -87,6 +87,7 @@ void walk_layer(Stream& stream, S& layer) {
   stream.field(layer.macs);
   stream.field(layer.staging_bytes);
   stream.field(layer.access_cycles);
+  stream.field(layer.slow);
   stream.field(layer.utilisation);
 }
 
@@ -114,6 +115,9 @@ void walk_estimates(Stream& stream, S& estimates) {
   stream.field(estimates.operations);
   stream.field(estimates.operations_after_cascading);
   stream.field(estimates.macs_per_cycle);
+  stream.field(estimates.transfer_latency);
+  stream.field(estimates.transfer_cycles_per_byte);
+  stream.field(estimates.channels_apart);
   stream.field(estimates.layers, walk_layer);
 }
 
@@ -126,6 +130,8 @@ void walk_call(Stream& stream, S& call) {
   stream.field(call.system.feature_maps);
   stream.field(call.system.staging);
   stream.field(call.system.arena_cache_size);
+  stream.field(call.system.constants_reads);
+  stream.field(call.system.staging_reads);
   stream.field(call.system_config);
   stream.field(call.compiler_options);
 }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <regor_interface.hpp>
+#include <span>
 #include <stdexcept>
 
 namespace swoop {
@@ -169,17 +171,21 @@ struct DatabaseRow {
   Row columns;
 };
 
-// The rows of one table of regor's database. Released by hand: the interface is reference-counted C style.
-std::vector<DatabaseRow> read_rows(regor::ITableIterator& table) {
+// The rows of one table of regor's database, with the columns that are `wanted`. Released by hand: the interface is
+// reference-counted C style.
+std::vector<DatabaseRow> read_rows(regor::ITableIterator& table, std::span<const std::string> wanted) {
   std::vector<std::string> names;
   regor::IRowIterator<std::string>* header = table.ColumnNames();
   while (header->Next()) names.push_back(header->Value());
   header->Release();
+  std::vector<bool> is_wanted;
+  for (const std::string& name : names) is_wanted.push_back(std::ranges::find(wanted, name) != wanted.end());
   std::vector<DatabaseRow> rows;
   for (int i = 0; i < table.Rows(); ++i) {
     regor::IRowIterator<std::string>* row = table.Row(i);
     DatabaseRow out{row->Id(), {}};
-    for (size_t column = 0; row->Next() && column < names.size(); ++column) out.columns[names[column]] = row->Value();
+    for (size_t column = 0; row->Next() && column < names.size(); ++column)
+      if (is_wanted[column]) out.columns[names[column]] = row->Value();
     row->Release();
     rows.push_back(std::move(out));
   }
@@ -198,30 +204,159 @@ std::string text(const Row& row, std::string_view column, std::string_view other
   return std::string(found != row.end() ? std::string_view(found->second) : otherwise);
 }
 
+// The tables of regor's database that the layers are read from.
+constexpr std::string_view kPerformance = "perf", kDetails = "perf_debug", kBlocks = "perf_debug_main",
+                           kQueue = "queue", kSource = "source";
+constexpr std::string_view kAxes[] = {"_n", "_h", "_w", "_c"};
+
+using Tables = std::map<std::string, std::vector<DatabaseRow>, std::less<>>;
+
+Tables read_tables(regor::IDatabase& database, NpuMemory weights_memory) {
+  std::map<std::string, std::vector<std::string>, std::less<>> columns;
+  columns[std::string(kPerformance)] = {"source_id",  "operator",  "name",         "op_cycles",
+                                        "npu_cycles", "mac_count", "staging_usage"};
+  for (size_t i = 0; i < kNpuMemoryCount; ++i)
+    columns[std::string(kPerformance)].push_back(std::string(memory_name(static_cast<NpuMemory>(i))) + "_ac");
+  columns[std::string(kQueue)] = {"scheduled_id", "offset"};
+  columns[std::string(kSource)] = {"operator", "ext_key"};
+  columns[std::string(kDetails)] = {"weight_buffering", "weight_total_bytes"};
+  for (std::string_view column : {"Weights_ac", "Weights_read", "Scales_ac", "FeatureMap_ac", "Lut_ac"})
+    columns[std::string(kDetails)].push_back(std::string(memory_name(weights_memory)) + std::string(column));
+  columns[std::string(kBlocks)] = {"mac_cycles", "ao_cycles", "cmd_cycles"};
+  for (std::string_view axis : kAxes) {
+    for (std::string_view column : {"ofm_shape", "ofm_slice"})
+      columns[std::string(kDetails)].push_back(std::string(column) + std::string(axis));
+    for (std::string_view column : {"ofm_block", "ofm_ublock"})
+      columns[std::string(kBlocks)].push_back(std::string(column) + std::string(axis));
+  }
+  Tables tables;
+  regor::ITableIterator* table = database.Tables();
+  while (table->Next()) {
+    if (const auto wanted = columns.find(table->Name()); wanted != columns.end())
+      tables[table->Name()] = read_rows(*table, wanted->second);
+  }
+  table->Release();
+  return tables;
+}
+
+std::map<int64_t, Row> by_id(std::vector<DatabaseRow>& rows) {
+  std::map<int64_t, Row> out;
+  for (DatabaseRow& row : rows) out[row.id] = std::move(row.columns);
+  return out;
+}
+
+// The cycles that an operation would save if its scales were in SRAM. regor's estimate: for each block of the result,
+// products take `mac` cycles and the output stage `out`, or as long as the block's scales take to come where that is
+// more; products and output overlap, and neither takes less than a quarter of both together. Its tables have the sums
+// over all blocks, from which the parts follow. 0 where they do not: this only ever says too little.
+int64_t saved_by_near_scales(const Row& details, const Row& blocks, const NpuSystem& system) {
+  constexpr double kBytesPerChannel = 10, kBytesInFlight = 256;
+  double all = 1, in_block = 1, channels = 0;
+  for (std::string_view axis : kAxes) {
+    const auto of = [&](const Row& row, std::string_view name) {
+      return static_cast<double>(number(row, std::string(name) + std::string(axis)));
+    };
+    const double slice = of(details, "ofm_slice"), unit = of(blocks, "ofm_ublock");
+    const double size = slice > 0 ? slice : of(details, "ofm_shape");
+    const double extent = std::min(size, of(blocks, "ofm_block"));
+    if (unit <= 0 || extent <= 0) return 0;
+    all *= std::ceil(size / unit);
+    in_block *= std::ceil(extent / unit);
+    channels = extent;  // the last axis
+  }
+  const double count = all / in_block;
+  const double far = kBytesPerChannel * channels * system.constants_reads.latency / kBytesInFlight;
+  const double near = kBytesPerChannel * channels * system.staging_reads.latency / kBytesInFlight;
+  const double mac = (static_cast<double>(number(blocks, "mac_cycles")) - far) / count;
+  const double out = (static_cast<double>(number(blocks, "ao_cycles")) - mac) / count;
+  const double commands = 4 * static_cast<double>(number(blocks, "cmd_cycles")) - mac - far;
+  if (mac < 0 || out < 0 || out >= far || near >= far) return 0;
+  const auto total = [&](double output) {
+    const double least = (commands + mac + output) / 4;
+    const double longer = std::max({mac, output, least}), shorter = std::max(std::min(mac, output), least);
+    return longer * count + shorter;
+  };
+  return std::max<int64_t>(0, std::llround(total(far) - total(std::max(out, near))));
+}
+
+SlowReads slow_reads(const Row& details, const Row& blocks, const NpuSystem& system, bool channels_apart,
+                     int64_t access_cycles) {
+  SlowReads slow{.other_cycles = access_cycles};
+  if (number(details, "weight_total_bytes") == 0 || !text(details, "weight_buffering", "").empty()) return slow;
+  const auto of = [&](std::string_view what) {
+    return number(details, std::string(memory_name(system.constants)) + std::string(what));
+  };
+  slow.weight_cycles = of("Weights_ac");
+  slow.weight_bytes = of("Weights_read");
+  slow.scale_cycles = of("Scales_ac");
+  slow.other_cycles = channels_apart ? of("FeatureMap_ac") + of("Lut_ac")
+                                     : std::max<int64_t>(0, access_cycles - slow.weight_cycles - slow.scale_cycles);
+  slow.scale_npu_cycles = saved_by_near_scales(details, blocks, system);
+  return slow;
+}
+
+// The channels of the U85: how many bytes may be under way for transfers and for weights, by the number of multipliers.
+struct Channels {
+  int macs, transfers, weights;
+};
+constexpr Channels kChannels[] = {{128, 64 * 16, 128 * 16},
+                                  {256, 104 * 16, 128 * 16},
+                                  {512, 128 * 16, 256 * 16},
+                                  {1024, 256 * 16, 416 * 16},
+                                  {2048, 256 * 16, 512 * 16}};
+
+const Channels* channels_of(const NpuTarget& target) {
+  if (!target.facts().channels_apart) return nullptr;
+  const auto found = std::ranges::find(kChannels, target.macs, &Channels::macs);
+  return found != std::end(kChannels) ? found : nullptr;
+}
+
+// Bytes per cycle of a channel: regor counts on four fifths of what the memory could have under way, and of what comes.
+double channel_speed(const MemoryReads& memory, int bytes_under_way) {
+  constexpr double kUsable = 0.8;
+  if (memory.latency == 0) return 0;
+  return kUsable * std::min<double>(bytes_under_way, kUsable * memory.bytes_under_way) / memory.latency;
+}
+
+// Whether the memory is so fast that transfers and weights come side by side.
+bool channels_apart(const NpuTarget& target, const NpuSystem& system) {
+  constexpr double kBusBytes = 16;
+  const Channels* channels = channels_of(target);
+  const MemoryReads& memory = system.constants_reads;
+  return channels && kBusBytes * memory.width >= 2 * channel_speed(memory, channels->weights);
+}
+
+// How long a transfer takes: as long as weights take, unless it may have fewer bytes under way.
+void read_transfers(Estimates& estimates, const NpuTarget& target, const NpuSystem& system) {
+  double cycles = 0, bytes = 0;
+  for (const Layer& layer : estimates.layers) {
+    cycles += static_cast<double>(layer.slow.weight_cycles);
+    bytes += static_cast<double>(layer.slow.weight_bytes);
+  }
+  if (bytes == 0) return;
+  estimates.transfer_latency = system.constants_reads.latency;
+  estimates.transfer_cycles_per_byte = cycles / bytes;
+  const Channels* channels = channels_of(target);
+  const double speed = channels ? channel_speed(system.constants_reads, channels->transfers) : 0;
+  if (speed > 0) estimates.transfer_cycles_per_byte = std::max(cycles / bytes, 1 / speed);
+}
+
 // Layers from the tables `perf` (one row per scheduled operation) and `source` (TOSA operators; ext_key is the
 // position), the layer of each operation of the stream from `queue` (offset: last word of the operation's commands).
-void read_layers(regor_context_t context, const NpuTarget& target, NpuProgram& program) {
+void read_layers(regor_context_t context, const NpuTarget& target, const NpuSystem& system, NpuProgram& program) {
   regor::IRegorReporting* reporting = regor_get_reporting_interface(context);
   regor::IDatabase* database = reporting ? reporting->OptimiserDatabase() : nullptr;
   if (!database) return;
-  std::vector<DatabaseRow> performance;
-  std::vector<DatabaseRow> queue;
-  std::map<int64_t, Row> sources;
-  regor::ITableIterator* table = database->Tables();
-  while (table->Next()) {
-    const std::string name = table->Name();
-    if (name == "perf") performance = read_rows(*table);
-    if (name == "queue") queue = read_rows(*table);
-    if (name == "source") {
-      for (DatabaseRow& row : read_rows(*table)) sources[row.id] = std::move(row.columns);
-    }
-  }
-  table->Release();
+  Tables tables = read_tables(*database, system.constants);
+  const std::map<int64_t, Row> sources = by_id(tables[std::string(kSource)]);
+  const std::map<int64_t, Row> details = by_id(tables[std::string(kDetails)]);
+  const std::map<int64_t, Row> blocks = by_id(tables[std::string(kBlocks)]);
 
-  std::vector<Layer>& layers = program.estimates->layers;
+  Estimates& estimates = *program.estimates;
+  estimates.channels_apart = channels_apart(target, system);
   std::map<int64_t, uint32_t> layer_of_id;
-  for (const DatabaseRow& entry : performance) {
-    layer_of_id[entry.id] = static_cast<uint32_t>(layers.size());
+  for (const DatabaseRow& entry : tables[std::string(kPerformance)]) {
+    layer_of_id[entry.id] = static_cast<uint32_t>(estimates.layers.size());
     const Row& row = entry.columns;
     Layer layer;
     layer.name = text(row, "name", "");
@@ -240,11 +375,16 @@ void read_layers(regor_context_t context, const NpuTarget& target, NpuProgram& p
     for (size_t i = 0; i < kNpuMemoryCount; ++i) {
       layer.access_cycles[i] = number(row, std::string(memory_name(static_cast<NpuMemory>(i))) + "_ac");
     }
+    const auto detail = details.find(entry.id), block = blocks.find(entry.id);
+    layer.slow =
+        slow_reads(detail != details.end() ? detail->second : Row(), block != blocks.end() ? block->second : Row(),
+                   system, estimates.channels_apart, layer.access_cycles[static_cast<size_t>(system.constants)]);
     const int64_t possible = layer.cycles * target.macs;
     layer.utilisation = possible == 0 ? 1 : static_cast<double>(layer.macs) / static_cast<double>(possible);
-    layers.push_back(std::move(layer));
+    estimates.layers.push_back(std::move(layer));
   }
-  for (const DatabaseRow& entry : queue) {
+  read_transfers(estimates, target, system);
+  for (const DatabaseRow& entry : tables[std::string(kQueue)]) {
     const auto layer = layer_of_id.find(number(entry.columns, "scheduled_id"));
     if (layer == layer_of_id.end()) continue;
     program.layer_of_operation.push_back({static_cast<uint32_t>(number(entry.columns, "offset") / 4), layer->second});
@@ -301,7 +441,7 @@ Result<NpuProgram> call_regor(Bytes tosa, const RegorCall& call) {
   if (program.commands.empty()) return said("it made no command stream");
   if (!program.scratch_fast_size) program.scratch_fast_size = 0;
   program.estimates = read_report(context.id(), target, system);
-  read_layers(context.id(), target, program);
+  read_layers(context.id(), target, system, program);
   return program;
 }
 

@@ -1,5 +1,6 @@
-// Weights that several operations read, brought into SRAM by one transfer at the start of the stream. regor encodes
-// shared weights once, but lets each operation fetch them from flash: an unrolled LSTM waits for them in every step.
+// Weights that several operations read, brought into SRAM by one transfer at the start of the stream. regor
+// encodes shared weights once, but lets each operation fetch them from flash: an unrolled LSTM waits for them in every
+// step.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -28,7 +29,7 @@ class Keeper {
   Result<void> run() {
     TRY_ASSIGN(DriverPayload payload, parse_payload(program_.commands));
     TRY_ASSIGN(std::vector<NpuCommand> commands, decode_commands(payload));
-    if (has_branches(commands)) return {};
+    if (has_branches(commands) || !traffic_.known()) return {};
     find_users(commands, payload);
     if (!choose()) return {};
     write(commands, payload);
@@ -40,26 +41,36 @@ class Keeper {
   void find_users(const std::vector<NpuCommand>& commands, const DriverPayload& payload) {
     MovedStream stream(payload, program_);
     for (const NpuCommand& command : commands) {
-      if (reads_weights(command))
-        if (const Pieces pieces = stream.pieces(); !pieces.empty()) users_[pieces].push_back(command.position);
+      if (reads_weights(command)) {
+        const Constants constants = stream.constants();
+        if (!constants.weights.empty()) users_[constants.weights].push_back(command.position);
+        if (const auto layer = layer_of_.find(command.position); layer != layer_of_.end())
+          reads_.add(layer->second, constants);
+      }
       stream.write(command, sram_);
     }
   }
 
   // ---- what it costs
 
-  // Nothing is overlapped with it: it waits for flash and then for SRAM.
-  int64_t transfer_cycles(int64_t bytes) const { return traffic_.slow_cycles(bytes) + traffic_.sram_cycles(bytes); }
-
-  BytesByLayer bytes_by_layer(const Pieces& pieces) const {
-    BytesByLayer bytes;
+  // By layer, what is read in SRAM when these are there.
+  std::map<uint32_t, Moved> moved(const Pieces& pieces) const {
+    std::map<uint32_t, Moved> moved;
     for (uint32_t user : users_.at(pieces))
-      if (const auto layer = layer_of_.find(user); layer != layer_of_.end()) bytes[layer->second] += bytes_of(pieces);
-    return bytes;
+      if (const auto layer = layer_of_.find(user); layer != layer_of_.end())
+        moved[layer->second] = moved[layer->second] + reads_.weights(layer->second, pieces);
+    return moved;
   }
 
+  // With the scales in SRAM too, before and after: prefetch_weights() brings those, step by step.
   int64_t saved_cycles(const Pieces& pieces) const {
-    return traffic_.saved_cycles(estimates_.layers, bytes_by_layer(pieces)) - transfer_cycles(bytes_of(pieces));
+    int64_t cycles = -traffic_.transfer_cycles(bytes_of(pieces));
+    for (const auto& [at, share] : moved(pieces)) {
+      const Layer& layer = estimates_.layers[at];
+      const Moved scales{0, share.weights, 0};
+      cycles += traffic_.estimate(layer, scales).cycles - traffic_.estimate(layer, share + scales).cycles;
+    }
+    return cycles;
   }
 
   // Those that save most per byte, as long as there is room. False: nothing is worth it.
@@ -89,8 +100,10 @@ class Keeper {
       stream.add_wait(Cmd::OP_DMA_WAIT, 0);
     }
     for (const NpuCommand& command : commands) {
-      const auto kept = reads_weights(command) ? kept_.find(stream.pieces()) : kept_.end();
-      stream.write(command, sram_, kept != kept_.end() ? std::optional(kept->second) : std::nullopt);
+      const auto kept = reads_weights(command) ? kept_.find(stream.constants().weights) : kept_.end();
+      Places places;
+      if (kept != kept_.end()) add_places(places, kept->first, kept->second);
+      stream.write(command, sram_, places);
     }
     stream.finish(program_);
   }
@@ -99,19 +112,20 @@ class Keeper {
 
   void account() {
     int64_t operations = 0, brought = 0, read = 0;
-    BytesByLayer in_sram, transferred;
+    std::vector<Layer> layers = estimates_.layers;
+    std::map<uint32_t, Moved> all;
+    std::map<uint32_t, int64_t> waits;
     for (const auto& [pieces, place] : kept_) {
       const std::vector<uint32_t>& users = users_.at(pieces);
       operations += static_cast<int64_t>(users.size());
       brought += bytes_of(pieces);
       read += bytes_of(pieces) * static_cast<int64_t>(users.size());
-      for (const auto& [layer, bytes] : bytes_by_layer(pieces)) in_sram[layer] += bytes;
+      for (const auto& [layer, share] : moved(pieces)) all[layer] = all[layer] + share;
       if (const auto first = layer_of_.find(users.front()); first != layer_of_.end())
-        transferred[first->second] += bytes_of(pieces);
+        waits[first->second] += traffic_.transfer_cycles(bytes_of(pieces));
     }
-    std::vector<Layer> layers = estimates_.layers;
-    for (const auto& [layer, bytes] : in_sram) traffic_.read_in_sram(layers[layer], bytes);
-    for (const auto& [layer, bytes] : transferred) layers[layer].cycles += transfer_cycles(bytes);
+    for (const auto& [layer, share] : all) layers[layer] = traffic_.estimate(layers[layer], share);
+    for (const auto& [layer, cycles] : waits) layers[layer].cycles += cycles;
     for (Layer& layer : layers) layer.staging_bytes += grown_;
     traffic_.account(estimates_, read, brought);
     sram_.grow(program_, grown_);
@@ -127,7 +141,8 @@ class Keeper {
   int64_t grown_ = 0;                              // by what is kept
   std::map<uint32_t, uint32_t> layer_of_;          // by operation
   std::map<Pieces, std::vector<uint32_t>> users_;  // operations, as words
-  std::map<Pieces, int64_t> kept_;                 // where, in SRAM
+  LayerReads reads_;
+  std::map<Pieces, int64_t> kept_;  // where, in SRAM
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ struct CommandInfo {
 
 const CommandInfo& command_info(Cmd id);
 
-// Where an encoded stream is; of weights, one for each decoder.
+// Where an encoded stream is; of weights, one for each decoder, and of scales, one for each core (U85: one).
 struct StreamRegisters {
   Cmd base, length;
 };
@@ -54,6 +54,8 @@ inline constexpr StreamRegisters kWeightStreams[] = {{Cmd::WEIGHT_BASE, Cmd::WEI
                                                      {Cmd::WEIGHT1_BASE, Cmd::WEIGHT1_LENGTH},
                                                      {Cmd::WEIGHT2_BASE, Cmd::WEIGHT2_LENGTH},
                                                      {Cmd::WEIGHT3_BASE, Cmd::WEIGHT3_LENGTH}};
+inline constexpr StreamRegisters kScaleStreams[] = {{Cmd::SCALE_BASE, Cmd::SCALE_LENGTH},
+                                                    {Cmd::SCALE1_BASE, Cmd::SCALE1_LENGTH}};
 
 // Row for a code, or nullptr.
 const CommandInfo* find_command(NpuEncoding encoding, bool wide, uint16_t code, Cmd& id);

@@ -180,9 +180,10 @@ Result<std::vector<NpuFault>> repair_npu(NpuProgram& program);
 // the estimates say what does. A stream that this cannot follow, or an Error: nothing changed.
 Result<void> keep_weights(NpuProgram& program, int64_t sram_limit);
 
-// Brings weights into SRAM while earlier layers compute, where the program would wait for flash or DRAM later: into
-// bytes that it does not use at that time, or as long as it takes no more than `sram_limit` bytes. No result changes;
-// the estimates say what does. A stream that this cannot follow, or an Error: nothing changed.
-Result<void> prefetch_weights(NpuProgram& program, int64_t sram_limit);
+// Brings weights and scales into SRAM while earlier layers compute, where the program would wait for flash or DRAM
+// later: into bytes that it does not use at that time; and, where that saves more, as long as it takes no more than
+// `sram_limit` bytes, or than the SRAM has that is the NPU's alone. No result changes; the estimates say what does. A
+// stream that this cannot follow, or an Error: nothing changed.
+Result<void> prefetch_weights(NpuProgram& program, std::optional<int64_t> sram_limit);
 
 }  // namespace swoop

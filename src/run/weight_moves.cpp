@@ -20,6 +20,13 @@ int64_t bytes_of(const Pieces& pieces) {
   return bytes;
 }
 
+void add_places(Places& places, const Pieces& pieces, int64_t place) {
+  for (const Piece& piece : pieces) {
+    places[piece.base] = place;
+    place += piece.bytes;
+  }
+}
+
 bool reads_weights(const NpuCommand& command) {
   const Cmd id = static_cast<Cmd>(command.id);
   return id == Cmd::OP_CONV || id == Cmd::OP_DEPTHWISE;
@@ -58,57 +65,63 @@ void SramArea::grow(NpuProgram& program, int64_t bytes) const {
 
 // ---- the estimates
 
+void LayerReads::add(uint32_t layer, const Constants& constants) {
+  weights_[layer] += bytes_of(constants.weights);
+  scales_[layer] += bytes_of(constants.scales);
+}
+
+double LayerReads::part(const Bytes& all, uint32_t layer, const Pieces& pieces) {
+  const auto bytes = all.find(layer);
+  if (bytes == all.end() || bytes->second == 0) return 0;
+  return static_cast<double>(bytes_of(pieces)) / static_cast<double>(bytes->second);
+}
+
 WeightTraffic::WeightTraffic(const Estimates& estimates)
     : memory_(estimates.weights_memory),
-      slow_(cycles_per_byte(estimates, estimates.weights_memory)),
-      sram_(cycles_per_byte(estimates, NpuMemory::Sram)) {}
-
-double WeightTraffic::cycles_per_byte(const Estimates& estimates, NpuMemory memory) {
-  const std::optional<MemoryEstimate>& use = estimates.memory(memory);
-  if (!use || use->total_bytes == 0) return 0;
-  return static_cast<double>(use->access_cycles) / static_cast<double>(use->total_bytes);
+      apart_(estimates.channels_apart),
+      latency_(estimates.transfer_latency),
+      transfer_(estimates.transfer_cycles_per_byte),
+      sram_(0) {
+  // SRAM, at the speed that it has in the rest of the program.
+  const std::optional<MemoryEstimate>& sram = estimates.memory(NpuMemory::Sram);
+  if (sram && sram->total_bytes > 0)
+    sram_ = static_cast<double>(sram->access_cycles) / static_cast<double>(sram->total_bytes);
 }
 
-int64_t WeightTraffic::slow_cycles(int64_t bytes) const { return std::llround(static_cast<double>(bytes) * slow_); }
-int64_t WeightTraffic::sram_cycles(int64_t bytes) const { return std::llround(static_cast<double>(bytes) * sram_); }
-
-int64_t WeightTraffic::slow_bytes(int64_t cycles) const {
-  return slow_ > 0 ? static_cast<int64_t>(static_cast<double>(cycles) / slow_) : 0;
+int64_t WeightTraffic::transfer_cycles(int64_t bytes) const {
+  return bytes > 0 ? std::llround(latency_ + static_cast<double>(bytes) * std::max(transfer_, sram_)) : 0;
 }
 
-void WeightTraffic::settle(Layer& layer) {
+int64_t WeightTraffic::transfer_bytes(int64_t cycles) const {
+  const double left = static_cast<double>(cycles) - latency_;
+  return left > 0 ? static_cast<int64_t>(left / std::max(transfer_, sram_)) : 0;
+}
+
+Layer WeightTraffic::estimate(Layer layer, const Moved& moved) const {
+  auto take = [](int64_t& part, double share) {
+    const int64_t taken = std::llround(static_cast<double>(part) * std::min(share, 1.0));
+    part -= taken;
+    return taken;
+  };
+  SlowReads& slow = layer.slow;
+  const int64_t near = take(slow.weight_bytes, moved.weights) + moved.transferred;
+  take(slow.weight_cycles, moved.weights);
+  take(slow.scale_cycles, moved.scales);
+  layer.npu_cycles -= take(slow.scale_npu_cycles, moved.scales);
+  const int64_t transfers = transfer_cycles(moved.transferred);
+  layer.access_cycles[static_cast<size_t>(memory_)] =
+      apart_ ? std::max({slow.other_cycles, slow.weight_cycles, slow.scale_cycles, transfers})
+             : slow.other_cycles + slow.weight_cycles + slow.scale_cycles + transfers;
+  layer.access_cycles[static_cast<size_t>(NpuMemory::Sram)] += std::llround(static_cast<double>(near) * sram_);
   layer.cycles = std::max(layer.npu_cycles, std::ranges::max(layer.access_cycles));
-}
-
-void WeightTraffic::read_in_sram(Layer& layer, int64_t bytes) const {
-  slow_of(layer) = std::max<int64_t>(0, slow_of(layer) - slow_cycles(bytes));
-  layer.access_cycles[static_cast<size_t>(NpuMemory::Sram)] += sram_cycles(bytes);
-  settle(layer);
-}
-
-void WeightTraffic::transfer_during(Layer& layer, int64_t bytes) const {
-  slow_of(layer) += slow_cycles(bytes);
-  layer.access_cycles[static_cast<size_t>(NpuMemory::Sram)] += sram_cycles(bytes);
-  settle(layer);
-}
-
-int64_t WeightTraffic::saved_cycles(const std::vector<Layer>& layers, const BytesByLayer& read) const {
-  int64_t cycles = 0;
-  for (const auto& [at, bytes] : read) {
-    Layer layer = layers[at];
-    read_in_sram(layer, bytes);
-    cycles += layers[at].cycles - layer.cycles;
-  }
-  return cycles;
+  return layer;
 }
 
 void WeightTraffic::account(Estimates& estimates, int64_t read, int64_t brought) const {
   MemoryEstimate& slow = *estimates.memories[static_cast<size_t>(memory_)];
-  slow.access_cycles -= slow_cycles(read - brought);
   slow.weight_read_bytes -= read - brought;
   slow.total_bytes -= read - brought;
   MemoryEstimate& sram = *estimates.memories[static_cast<size_t>(NpuMemory::Sram)];
-  sram.access_cycles += sram_cycles(read + brought);
   sram.weight_read_bytes += read;
   sram.weight_write_bytes += brought;
   sram.total_bytes += read + brought;
@@ -116,7 +129,11 @@ void WeightTraffic::account(Estimates& estimates, int64_t read, int64_t brought)
 
 void replace_layers(Estimates& estimates, std::vector<Layer> layers) {
   for (size_t i = 0; i < layers.size(); ++i) {
-    estimates.total_cycles += layers[i].cycles - estimates.layers[i].cycles;
+    const Layer& before = estimates.layers[i];
+    estimates.total_cycles += layers[i].cycles - before.cycles;
+    for (size_t m = 0; m < kNpuMemoryCount; ++m)
+      if (estimates.memories[m])
+        estimates.memories[m]->access_cycles += layers[i].access_cycles[m] - before.access_cycles[m];
     const int64_t possible = layers[i].cycles * estimates.macs_per_cycle;
     if (possible > 0) layers[i].utilisation = static_cast<double>(layers[i].macs) / static_cast<double>(possible);
   }
@@ -129,14 +146,20 @@ void replace_layers(Estimates& estimates, std::vector<Layer> layers) {
 MovedStream::MovedStream(const DriverPayload& payload, const NpuProgram& program)
     : program_(program),
       decoders_(std::min(static_cast<size_t>(payload.config.cores), std::size(kWeightStreams))),
+      scale_streams_(by_encoding(payload.config.target->facts().encoding, decoders_, size_t{1})),
       counts_rows_(by_encoding(payload.config.target->facts().encoding, false, true)),
       writer_(program.commands, payload.stream) {}
 
-Pieces MovedStream::pieces() {
+Constants MovedStream::constants() {
+  return {pieces(Cmd::WEIGHT_REGION, std::span(kWeightStreams).first(decoders_)),
+          pieces(Cmd::SCALE_REGION, std::span(kScaleStreams).first(scale_streams_))};
+}
+
+Pieces MovedStream::pieces(Cmd region, std::span<const StreamRegisters> streams) {
   Pieces pieces;
-  if (!registers_.is_set(Cmd::WEIGHT_REGION)) return pieces;
-  if (static_cast<int>(registers_.parameter(Cmd::WEIGHT_REGION)) != program_.weight_region) return pieces;
-  for (const auto& [base, length] : std::span(kWeightStreams).first(decoders_)) {
+  if (!registers_.is_set(region)) return pieces;
+  if (static_cast<int>(registers_.parameter(region)) != program_.weight_region) return pieces;
+  for (const auto& [base, length] : streams) {
     if (!registers_.is_set(base) || !registers_.is_set(length)) continue;
     const auto bytes = static_cast<int64_t>(registers_.payload(length));
     if (bytes % kWeightAlignment != 0) return {};  // regor does not make such ones
@@ -147,10 +170,12 @@ Pieces MovedStream::pieces() {
 }
 
 bool MovedStream::deferred(Cmd id) const {
-  if (id == Cmd::WEIGHT_REGION) return true;
+  auto names = [&](std::span<const StreamRegisters> streams) {
+    return std::ranges::find(streams, id, &StreamRegisters::base) != streams.end();
+  };
+  if (id == Cmd::WEIGHT_REGION || id == Cmd::SCALE_REGION) return true;
   if (id == Cmd::DMA0_SIZE0) return counts_rows_;
-  return std::ranges::find(kTransfer, id) != std::end(kTransfer) ||
-         std::ranges::find(kWeightStreams, id, &StreamRegisters::base) != std::end(kWeightStreams);
+  return std::ranges::find(kTransfer, id) != std::end(kTransfer) || names(kWeightStreams) || names(kScaleStreams);
 }
 
 void MovedStream::set(Cmd id, int64_t value) {
@@ -166,7 +191,7 @@ void MovedStream::set_as_read(Cmd id, std::optional<int64_t> instead) {
   set(id, instead.value_or(command_info(id).wide ? registers_.address(id) : int64_t{registers_.parameter(id)}));
 }
 
-void MovedStream::write(const NpuCommand& command, const SramArea& sram, std::optional<int64_t> place) {
+void MovedStream::write(const NpuCommand& command, const SramArea& sram, const Places& places) {
   const Cmd id = static_cast<Cmd>(command.id);
   if (!command_info(id).starts_work) {
     registers_.set(id, command.parameter, command.payload);
@@ -175,18 +200,17 @@ void MovedStream::write(const NpuCommand& command, const SramArea& sram, std::op
   }
   if (id == Cmd::OP_DMA_START)
     for (Cmd needed : kTransfer) set_as_read(needed);
-  if (reads_weights(command)) {
-    set_as_read(Cmd::WEIGHT_REGION, place ? std::optional<int64_t>(sram.region) : std::nullopt);
-    std::map<Cmd, int64_t> moved;
-    for (const Piece& piece : place ? pieces() : Pieces{}) {
-      moved[piece.base] = *place;
-      *place += piece.bytes;
+  auto set_streams = [&](Cmd region, std::span<const StreamRegisters> streams) {
+    bool is_moved = false;
+    for (const StreamRegisters& stream : streams) {
+      const auto place = places.find(stream.base);
+      is_moved = is_moved || place != places.end();
+      set_as_read(stream.base, place != places.end() ? std::optional(place->second) : std::nullopt);
     }
-    for (const StreamRegisters& decoder : kWeightStreams) {
-      const auto at = moved.find(decoder.base);
-      set_as_read(decoder.base, at != moved.end() ? std::optional(at->second) : std::nullopt);
-    }
-  }
+    set_as_read(region, is_moved ? std::optional<int64_t>(sram.region) : std::nullopt);
+  };
+  if (reads_weights(command)) set_streams(Cmd::WEIGHT_REGION, kWeightStreams);
+  if (command.is_kernel()) set_streams(Cmd::SCALE_REGION, kScaleStreams);  // some sums of the U85 have scales too
   writer_.copy(command);
 }
 

@@ -1,9 +1,9 @@
-// Weights that operations read in SRAM instead of where regor put them: what keep_weights.cpp and prefetch_weights.cpp
-// share. The registers, the transfers and the estimates. Scales stay: regor's estimate counts them in flash even where
-// its own transfers bring them.
+// Weights and scales that operations read in SRAM instead of where regor put them: what keep_weights.cpp and
+// prefetch_weights.cpp share. The registers, the transfers and the estimates.
 #pragma once
 
 #include <map>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace swoop::ethos {
 constexpr int64_t kWeightAlignment = 16;  // of where the NPU reads them
 inline int64_t aligned(int64_t bytes) { return (bytes + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment; }
 
-// A run of encoded bytes that an operation reads: the weights of one decoder.
+// A run of encoded bytes that an operation reads: the weights of one decoder, or scales.
 struct Piece {
   int64_t from = 0;
   int64_t bytes = 0;
@@ -26,10 +26,19 @@ struct Piece {
 using Pieces = std::vector<Piece>;  // by address, each of a multiple of the alignment
 int64_t bytes_of(const Pieces& pieces);
 
+// What an operation reads in the slow memory; either may be empty. Scales are few bytes, but each block of a result
+// waits for its own. Operations that share weights need not share scales.
+struct Constants {
+  Pieces weights, scales;
+};
+
+// Where they are, by register.
+using Places = std::map<Cmd, int64_t>;
+void add_places(Places& places, const Pieces& pieces, int64_t place);  // one after the other
+
 bool reads_weights(const NpuCommand& command);
 bool has_branches(const std::vector<NpuCommand>& commands);  // then an operation may be met on several ways
 std::map<uint32_t, uint32_t> layers_by_operation(const NpuProgram& program);
-using BytesByLayer = std::map<uint32_t, int64_t>;
 
 // The SRAM that a program's feature maps are in, or the dedicated one.
 struct SramArea {
@@ -41,29 +50,47 @@ struct SramArea {
 // nullopt: weights are in SRAM already, or nothing is.
 std::optional<SramArea> sram_area(const NpuProgram& program);
 
-// What regor's estimate becomes when bytes are read elsewhere: each memory at the speed that it has in the rest of the
-// program. A layer takes what its slowest part takes, as in regor.
+// What became of a layer's reads.
+struct Moved {
+  double weights = 0, scales = 0;  // the share that is read in SRAM
+  int64_t transferred = 0;         // bytes that come meanwhile, for others
+
+  Moved operator+(const Moved& more) const {
+    return {weights + more.weights, scales + more.scales, transferred + more.transferred};
+  }
+};
+
+// The bytes that the operations of each layer read, and which share of it one operation's are.
+class LayerReads {
+ public:
+  void add(uint32_t layer, const Constants& constants);
+  Moved weights(uint32_t layer, const Pieces& pieces) const { return {part(weights_, layer, pieces), 0, 0}; }
+  Moved scales(uint32_t layer, const Pieces& pieces) const { return {0, part(scales_, layer, pieces), 0}; }
+
+ private:
+  using Bytes = std::map<uint32_t, int64_t>;
+  static double part(const Bytes& all, uint32_t layer, const Pieces& pieces);
+  Bytes weights_, scales_;
+};
+
+// What regor's estimate becomes when bytes are read elsewhere. A layer takes what its slowest part takes, as in regor.
 class WeightTraffic {
  public:
   explicit WeightTraffic(const Estimates& estimates);
-  int64_t slow_cycles(int64_t bytes) const;  // of flash or DRAM
-  int64_t sram_cycles(int64_t bytes) const;
-  int64_t slow_bytes(int64_t cycles) const;  // that it brings in so many cycles
-
-  int64_t& slow_of(Layer& layer) const { return layer.access_cycles[static_cast<size_t>(memory_)]; }
-  void read_in_sram(Layer& layer, int64_t bytes) const;  // of its weights
-  void transfer_during(Layer& layer, int64_t bytes) const;
-  static void settle(Layer& layer);                                                        // its cycles, by its parts
-  int64_t saved_cycles(const std::vector<Layer>& layers, const BytesByLayer& read) const;  // were that read in SRAM
+  bool known() const { return transfer_ > 0; }
+  bool channels_apart() const { return apart_; }
+  int64_t transfer_cycles(int64_t bytes) const;  // from the slow memory
+  int64_t transfer_bytes(int64_t cycles) const;  // that come in so many cycles
+  int64_t slow_of(const Layer& layer) const { return layer.access_cycles[static_cast<size_t>(memory_)]; }
+  Layer estimate(Layer layer, const Moved& moved) const;
 
   // `read` bytes in SRAM that were read in the slow memory, and `brought` by transfers.
   void account(Estimates& estimates, int64_t read, int64_t brought) const;
 
  private:
-  static double cycles_per_byte(const Estimates& estimates, NpuMemory memory);
-
   NpuMemory memory_;
-  double slow_, sram_;  // cycles per byte
+  bool apart_;
+  double latency_, transfer_, sram_;  // cycles; the last two per byte
 };
 
 // Layers as they are now, and the totals that follow from them.
@@ -75,11 +102,11 @@ class MovedStream {
  public:
   MovedStream(const DriverPayload& payload, const NpuProgram& program);
 
-  // What an operation about to be written reads in the slow memory, as regor's registers name it; empty: nothing.
-  Pieces pieces();
+  // What an operation about to be written reads in the slow memory, as regor's registers name it.
+  Constants constants();
 
-  // A register is remembered; an operation is written, with its weights at `place` in SRAM where that is given.
-  void write(const NpuCommand& command, const SramArea& sram, std::optional<int64_t> place = {});
+  // A register is remembered; an operation is written, with what has a place in SRAM read there.
+  void write(const NpuCommand& command, const SramArea& sram, const Places& places = {});
 
   // [first, last) of the pieces, laid out one after the other, to `place` and on.
   void add_transfers(const Pieces& pieces, const SramArea& sram, int64_t place, int64_t first, int64_t last);
@@ -88,12 +115,13 @@ class MovedStream {
   void finish(NpuProgram& program) const;  // its commands, and the positions of its operations
 
  private:
+  Pieces pieces(Cmd region, std::span<const StreamRegisters> streams);
   bool deferred(Cmd id) const;
   void set(Cmd id, int64_t value);
   void set_as_read(Cmd id, std::optional<int64_t> instead = {});
 
   const NpuProgram& program_;
-  size_t decoders_;
+  size_t decoders_, scale_streams_;
   bool counts_rows_;     // a transfer of the U85 has a number of rows, even of one
   Registers registers_;  // as regor sets them
   Registers written_;

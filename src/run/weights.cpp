@@ -14,9 +14,6 @@ constexpr uint64_t kMaxWeights = uint64_t{1} << 27;  // VGG's first linear layer
 constexpr uint64_t kMaxCachedWeights = uint64_t{1} << 27;
 constexpr size_t kScaleBytes = 10;
 
-constexpr StreamRegisters kScaleStreams[] = {{Cmd::SCALE_BASE, Cmd::SCALE_LENGTH},
-                                             {Cmd::SCALE1_BASE, Cmd::SCALE1_LENGTH}};
-
 Result<Bytes> read_stream(Machine& machine, Cmd region, StreamRegisters names, const char* what) {
   Registers& r = machine.registers;
   uint64_t length = r.payload(names.length);

@@ -36,6 +36,16 @@ struct MemoryEstimate {
   int64_t total_bytes = 0;  // all traffic, scales and look-up tables included
 };
 
+// Cycles that the weights' memory takes for a layer, by what is read there. Weights that regor brings into SRAM itself
+// count as other things.
+struct SlowReads {
+  int64_t weight_cycles = 0;
+  int64_t scale_cycles = 0;
+  int64_t other_cycles = 0;
+  int64_t weight_bytes = 0;      // with what is read more than once
+  int64_t scale_npu_cycles = 0;  // of npu_cycles: each block waits until its scales have come
+};
+
 // One scheduled operation. Operations that are fused into or chained to another follow it with zero cycles.
 struct Layer {
   std::string name;               // the TOSA tensor it writes
@@ -47,6 +57,7 @@ struct Layer {
   int64_t macs = 0;
   int64_t staging_bytes = 0;                             // SRAM held while it runs
   std::array<int64_t, kNpuMemoryCount> access_cycles{};  // by NpuMemory
+  SlowReads slow;
   double utilisation = 0;  // share of the MACs that could have been done in `cycles`, 0..1; 1 when cycles is 0
 };
 
@@ -76,9 +87,12 @@ struct Estimates {
   int64_t operations = 0;  // scheduled, before and after cascading
   int64_t operations_after_cascading = 0;
   int macs_per_cycle = 0;
-  std::optional<WeightsInSram> kept;   // read again and again; transfers are counted in full, as if nothing ran beside
-  std::optional<WeightsInSram> ahead;  // brought while earlier layers run, as far as those leave the memory idle
-  std::vector<Layer> layers;           // in execution order
+  double transfer_latency = 0;          // cycles until a transfer from weights_memory begins to arrive
+  double transfer_cycles_per_byte = 0;  // then; 0: not known
+  bool channels_apart = false;          // weights, scales and transfers do not wait for each other (U85)
+  std::optional<WeightsInSram> kept;    // read again and again; transfers are counted in full, as if nothing ran beside
+  std::optional<WeightsInSram> ahead;   // brought while earlier layers run, as far as those leave the memory idle
+  std::vector<Layer> layers;            // in execution order
 
   const std::optional<MemoryEstimate>& memory(NpuMemory which) const { return memories[static_cast<size_t>(which)]; }
   int64_t sram_bytes() const;  // 0 when SRAM is not used
