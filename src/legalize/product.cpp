@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "legalize/common.h"
 
@@ -92,6 +93,39 @@ bool split_wide_matmul(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// matmul(a, b)  ->  transposed matmul(transposed b, transposed a), where that has few columns instead of many, or where
+// b is a transpose and a one row: then nothing is transposed at all
+bool swap_matmul(Rewriter& rw, const Node& n) {
+  constexpr int64_t kMany = 4;  // times as many
+  if (!on_integers(rw.graph(), n)) return false;
+  const Shape a = rw.type(n.inputs[0]).shape, b = rw.type(n.inputs[1]).shape;
+  const int64_t rows = a[a.size() - 2];
+  if (b.back() < kMany * rows) return false;
+  auto swapped = [](size_t rank) {
+    Ints perm(rank);
+    std::iota(perm.begin(), perm.end(), 0);
+    std::swap(perm[rank - 2], perm[rank - 1]);
+    return perm;
+  };
+  auto turn = [&](ValueId x) {
+    const Shape shape = rw.type(x).shape;
+    const Ints perm = swapped(shape.size());
+    if (rows > 1 || x == n.inputs[1]) return transpose(rw, x, perm);
+    Shape column = shape;  // a row: nothing moves
+    std::swap(column[shape.size() - 2], column[shape.size() - 1]);
+    return reshape(rw, x, column);
+  };
+  const Node* turned = rw.producer(n, 1, Op::Transpose);
+  const bool was_turned = turned && turned->ints(Key::Perm) == swapped(b.size());
+  if (!facts_of(rw).matmul_by_columns && !(was_turned && rows == 1)) return false;
+  const Type out = rw.type(n.outputs[0]);
+  Shape shape = out.shape;
+  std::swap(shape[shape.size() - 2], shape[shape.size() - 1]);
+  ValueId left = was_turned ? turned->inputs[0] : turn(n.inputs[1]);
+  rw.replace(n, turn(rw.make(Op::MatMul, {left, turn(n.inputs[0])}, n.attrs, with_shape(out, shape))));
+  return true;
+}
+
 // matmul of any rank  ->  rank 3, [batch, M, K] x [batch, K, N], batch dims broadcast by repeating
 bool matmul_to_rank_3(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
@@ -129,6 +163,7 @@ std::span<const Rule> product_rules() {
       {"linear-to-conv", {Op::Linear}, linear_to_conv},
       {"widen-matmul-operand", {Op::MatMul}, widen_matmul_operand},  // what is left after constants
       {"split-wide-matmul", {Op::MatMul}, split_wide_matmul},
+      {"swap-matmul", {Op::MatMul}, swap_matmul},
       {"matmul-to-rank-3", {Op::MatMul}, matmul_to_rank_3},
   };
   return kRules;
