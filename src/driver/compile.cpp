@@ -93,19 +93,19 @@ bool has_moved_weights(const CompiledRegion& region) {
 }
 
 class Compile {
-  // The stage's wall time, of all tries, goes into the summary.
+  // The stage's time, of all tries, goes into the summary.
   template <typename Body>
   auto timed(std::string_view stage, Body body) {
     Timer timer;
     auto value = body();
-    milliseconds_of(stage) += timer.milliseconds();
+    time_of(stage) += timer.elapsed();
     return value;
   }
 
-  double& milliseconds_of(std::string_view stage) {
-    auto& times = result_.summary.milliseconds;
+  Elapsed& time_of(std::string_view stage) {
+    auto& times = result_.summary.times;
     auto known = std::find_if(times.begin(), times.end(), [&](const auto& time) { return time.first == stage; });
-    if (known == times.end()) known = times.emplace(times.end(), stage, 0.0);
+    if (known == times.end()) known = times.emplace(times.end(), stage, Elapsed());
     return known->second;
   }
 
@@ -137,8 +137,7 @@ class Compile {
         !options_.stop_after.empty() && options_.stop_after != kPartition && options_.stop_after != kLower;
     TRY(run_steps(whole, pipeline_, {}, stops_before ? options_.stop_after : step_before(kPartition),
                   [&](size_t number, std::string_view step) { return dump_graph(whole, number, step); }));
-    result_.summary.milliseconds.insert(result_.summary.milliseconds.end(), pipeline_.milliseconds.begin(),
-                                        pipeline_.milliseconds.end());
+    result_.summary.times.insert(result_.summary.times.end(), pipeline_.times.begin(), pipeline_.times.end());
     if (stops_before) return stopped(print(whole, {false, true}));
 
     std::list<Graph> tries;  // none is let go: a clone points to the original's constants
@@ -207,7 +206,7 @@ class Compile {
     if (options_.tosa) TRY(check_one_region());
     TRY(write_file(result_.summary.output, options_.tosa ? regions_.front().tosa_bytes : pte_));
     if (options_.tosa) result_.summary.tosa_bytes = static_cast<int64_t>(regions_.front().tosa_bytes.size());
-    result_.summary.milliseconds.emplace_back("total", total_.milliseconds());
+    result_.summary.times.emplace_back("total", total_.elapsed());
     result_.stats = stats_text(pipeline_.stats);
     return std::move(result_);
   }
@@ -352,7 +351,7 @@ class Compile {
 
   Result<std::vector<RegionFault>> compile_regions() {
     progress_.stage("generating NPU code");
-    milliseconds_of("npu") += std::exchange(pipeline_.pricing_milliseconds, 0.0);
+    time_of("npu") += std::exchange(pipeline_.pricing, {});
     return timed("npu", [&]() -> Result<std::vector<RegionFault>> {
       std::vector<Result<void>> outcomes(regions_.size(), Result<void>());
       std::vector<std::string> refusals(regions_.size());
@@ -574,9 +573,9 @@ bool converts_numbers(std::string_view kernel) {
 
 void Compile::summarize(const Graph& graph) {
   Summary& s = result_.summary;
-  auto times = std::move(s.milliseconds);
+  auto times = std::move(s.times);
   s = {};  // of this try alone
-  s.milliseconds = std::move(times);
+  s.times = std::move(times);
   s.warnings = import_warnings_;
   s.model = options_.model;
   s.target = std::string(pipeline_.target.name);

@@ -33,7 +33,7 @@ const NpuProgram* priced(Buffer tosa, const std::string& name, Pipeline& pipelin
   if (const NpuProgram* known = priced_program(pipeline, tosa)) return known;
   Timer timer;
   Result<NpuProgram> program = npu_code(tosa, pipeline.target, pipeline.options, name);
-  pipeline.pricing_milliseconds += timer.milliseconds();
+  pipeline.pricing += timer.elapsed();
   if (!program) return nullptr;
   CHECK(program->estimates, "regor gave no estimates for {}", name);
   return &pipeline.priced.emplace_back(PricedProgram{std::move(tosa), std::move(*program)}).program;

@@ -89,7 +89,7 @@ ErrorBound declared_off(Op op) {
   return kBounds[static_cast<size_t>(op)];
 }
 
-Forecast::Forecast(const Graph& typed, OpaqueKernels* opaque) : typed_(typed), opaque_(opaque) {
+Forecast::Forecast(const Graph& typed, OpaqueKernels* opaque) : typed_(typed), opaque_(opaque), constants_(typed) {
   for (NodeId id : typed.order())
     for (ValueId output : typed.node(id).outputs)
       if (const Value& value = typed.value(output); value.origin && value.type.quantized())
@@ -150,7 +150,7 @@ Result<std::vector<Tensor>> Forecast::run(std::span<const Tensor> sample, bool r
     see(id, tensor, *file);
     tensor = std::move(*file);
   };
-  return execute(typed_, sample, {opaque_, observer, rounds});
+  return execute(typed_, sample, {opaque_, observer, rounds, &constants_});
 }
 
 Result<Forecast::Comparison> Forecast::compare(std::span<const Tensor> sample) {

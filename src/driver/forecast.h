@@ -60,6 +60,7 @@ class Forecast {
 
   const Graph& typed_;
   OpaqueKernels* opaque_;
+  ConstantTensors constants_;
   std::map<std::string, ValueId> by_origin_;
   std::map<ValueId, Taken> taken_;  // by value of the typed graph
 };

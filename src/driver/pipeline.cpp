@@ -161,7 +161,7 @@ size_t number_of(std::string_view name) {
 Result<void> run_step(const Step& step, Graph& graph, Pipeline& pipeline) {
   set_check_context(std::string(step.name));
   Timer timer;
-  const double pricing = pipeline.pricing_milliseconds;
+  const Elapsed pricing = pipeline.pricing;
   StepStats stats;
   if (step.applies && !step.applies(graph, pipeline)) {
     stats.skipped = true;
@@ -172,9 +172,9 @@ Result<void> run_step(const Step& step, Graph& graph, Pipeline& pipeline) {
   }
   stats.name = step.name;
   stats.microseconds = timer.microseconds();
-  if (pipeline.milliseconds.empty() || pipeline.milliseconds.back().first != step.stage)
-    pipeline.milliseconds.emplace_back(step.stage, 0.0);
-  pipeline.milliseconds.back().second += timer.milliseconds() - (pipeline.pricing_milliseconds - pricing);
+  if (pipeline.times.empty() || pipeline.times.back().first != step.stage)
+    pipeline.times.emplace_back(step.stage, Elapsed());
+  pipeline.times.back().second += timer.elapsed() - (pipeline.pricing - pricing);
   pipeline.stats.push_back(std::move(stats));
   if (std::optional<std::string> fault = verify(graph))
     CHECK(false, "the graph is broken after step {}: {}", step.name, *fault);

@@ -15,6 +15,7 @@
 #include "quantize/quantize.h"
 #include "rewriter/rewriter.h"
 #include "samples/samples.h"
+#include "support/timer.h"
 
 namespace swoop {
 
@@ -37,12 +38,12 @@ struct Pipeline {
   std::optional<double> aim = {};  // dB that --min-sqnr must forecast, after a file that fell short of its forecast
   bool widens = true;              // with --precision auto; not where that leads to something that regor gets wrong
   std::deque<PricedProgram> priced = {};  // what regor compiled while types were chosen
-  double pricing_milliseconds = 0;        // that it took for them
+  Elapsed pricing = {};                   // that it took for them
   Verdicts verdicts = {};                 // of earlier tries
   Partition partition = {};
   std::unique_ptr<OpaqueKernels> opaque = make_opaque_kernels();
   std::vector<StepStats> stats = {};
-  std::vector<std::pair<std::string, double>> milliseconds = {};  // per stage
+  std::vector<std::pair<std::string, Elapsed>> times = {};  // per stage
 };
 
 struct Step {

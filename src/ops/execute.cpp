@@ -52,6 +52,7 @@ struct Run {
   const Tensor* fetch(ValueId id) {
     if (id == kNone) return nullptr;
     const Value& value = graph.value(id);
+    if (value.constant && options.constants && options.constants->are_of(graph)) return &options.constants->of(id);
     if (value.constant && values[id].shape.empty() && values[id].data.empty()) values[id] = to_tensor(value);
     return &values[id];
   }
@@ -171,7 +172,8 @@ Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, co
     }
     std::vector<const Tensor*> operands;
     for (ValueId input : node.inputs) operands.push_back(run.fetch(input));
-    if (keeps_elements(node.op) && run.uses_left[node.inputs[0]] == 1) {  // its operand is not needed any more
+    const bool is_last = operands[0] == &run.values[node.inputs[0]] && run.uses_left[node.inputs[0]] == 1;
+    if (keeps_elements(node.op) && is_last) {  // its operand is not needed any more
       results[0].data = std::move(run.values[node.inputs[0]].data);
       run.define(node.outputs[0], std::move(results[0]));
       run.release(node.inputs[0]);
@@ -192,7 +194,7 @@ Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, co
   Tensors outputs;
   for (ValueId output : graph.outputs()) {
     const Tensor* tensor = run.fetch(output);
-    if (run.uses_left[output] == 1)
+    if (tensor == &run.values[output] && run.uses_left[output] == 1)
       outputs.push_back(std::move(run.values[output]));
     else
       outputs.push_back(*tensor);
@@ -202,6 +204,12 @@ Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, co
 }
 
 }  // namespace
+
+const Tensor& ConstantTensors::of(ValueId id) {
+  const std::lock_guard lock(mutex_);
+  if (!tensors_[id]) tensors_[id] = to_tensor(graph_.value(id));
+  return *tensors_[id];
+}
 
 // Memory can run out on a model that is merely large: that is the user's to know, not ours to die of.
 Result<std::vector<Tensor>> execute(const Graph& graph, std::span<const Tensor> inputs, const ExecuteOptions& options) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -135,12 +136,26 @@ class OpaqueKernels {
   virtual Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results) = 0;
 };
 
+// A graph's constants as tensors, for several executions of it, also at the same time. It outlives this.
+class ConstantTensors {
+ public:
+  explicit ConstantTensors(const Graph& graph) : graph_(graph), tensors_(graph.value_slots()) {}
+  bool are_of(const Graph& graph) const { return &graph == &graph_; }
+  const Tensor& of(ValueId id);
+
+ private:
+  const Graph& graph_;
+  std::mutex mutex_;
+  std::vector<std::optional<Tensor>> tensors_;  // by value id
+};
+
 struct ExecuteOptions {
   OpaqueKernels* opaque = nullptr;  // null: an opaque operator is an error
   // Sees each value as it is computed, with the graph it belongs to: values inside a body of control flow are shown
   // each time that the body runs. It may put other elements in the place of those computed.
   std::function<void(const Graph& graph, ValueId value, Tensor& tensor)> observer = {};
-  bool rounds = true;  // each result to its quantized type; otherwise types tell the shape alone
+  bool rounds = true;                    // each result to its quantized type; otherwise types tell the shape alone
+  ConstantTensors* constants = nullptr;  // of the graph; null: they are made for this execution
 };
 
 // Executes the whole graph in float: quantized types are honoured by quantizing and dequantizing each result (fake

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <set>
 
 #include "quantize/choices.h"
@@ -15,7 +16,8 @@ namespace {
 // Watches one graph while it runs.
 class Watch {
  public:
-  Watch(const Graph& graph, Measured& measured, OpaqueKernels* opaque) : graph_(graph), m_(measured), opaque_(opaque) {
+  Watch(const Graph& graph, Measured& measured, OpaqueKernels* opaque)
+      : graph_(graph), m_(measured), opaque_(opaque), constants_(graph) {
     size_t values = graph.value_slots();
     m_.values.resize(values);
     m_.inner.resize(graph.node_slots());
@@ -60,7 +62,8 @@ class Watch {
       if (&graph != &watched) return;  // bodies have a Watch of their own
       for (Watch* watch : watches) watch->observe(id, tensor);
     };
-    Result<std::vector<Tensor>> outputs = execute(watched, inputs, {watches[0]->opaque_, see});
+    const ExecuteOptions options{.opaque = watches[0]->opaque_, .observer = see, .constants = &watches[0]->constants_};
+    Result<std::vector<Tensor>> outputs = execute(watched, inputs, options);
     if (!outputs) return outputs;
     for (Watch* watch : watches) TRY(watch->finish(every_branch));
     return outputs;
@@ -206,6 +209,7 @@ class Watch {
   const Graph& graph_;
   Measured& m_;
   OpaqueKernels* opaque_;
+  ConstantTensors constants_;
   std::vector<std::set<int>> channel_axes_;  // by value id: of the layers that read it
   std::vector<std::vector<NodeId>> hooks_;   // by value id: composites and control flow that read it
   std::vector<bool> observed_;
@@ -293,8 +297,7 @@ Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKer
 Result<std::vector<Measured>> calibrate_without_each(const Graph& graph, const Samples& samples, size_t count,
                                                      OpaqueKernels* opaque) {
   std::vector<Measured> measured(count);
-  std::vector<Watch> watches;
-  watches.reserve(count);
+  std::deque<Watch> watches;
   for (Measured& one : measured) watches.emplace_back(graph, one, opaque);
   std::vector<bool> done(count);
   for (bool every_branch : {false, true}) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quantize/known_constants.h"
 #include "quantize/layers.h"
 #include "support/check.h"
 
@@ -119,12 +120,27 @@ Precision precision_of(const Context& c, const Draft& draft) {
   return Precision::Int8;
 }
 
+namespace {
+
+// `id`: of the value that the statistics are of; none: they are of several, and nothing is remembered.
+Range chosen_range(const Context& c, ValueId id, const Statistics& statistics, Method method, int levels) {
+  KnownConstants* known = c.request.known;
+  const KnownConstants::RangeQuestion question{&statistics, method, levels, c.request.room};
+  if (auto range = known ? known->ranges.find(id, question) : std::nullopt) return *range;
+  const Range range = choose_range(statistics, method, c.request.options.percentile, levels, c.request.room);
+  if (known) known->ranges.keep(id, question, range);
+  return range;
+}
+
+}  // namespace
+
 Range range_of(const Context& c, Draft& draft) {
   if (draft.range) return *draft.range;
   const Measured& measured = c.request.measured;
   Range fixed = draft.padding;  // what must be representable, whatever was measured
   Statistics joint;
   const Statistics* statistics = &joint;
+  ValueId alone = kNone;
   Method method = c.request.options.method;
   for (ValueId source : draft.sources) {
     ValueId id = c.borders.measured_id(source);
@@ -135,16 +151,18 @@ Range range_of(const Context& c, Draft& draft) {
     ValueId from = c.borders.measured_origin(c.graph, id);
     CHECK(from < measured.values.size(), "{} has no range", c.graph.value(id).name);
     if (const Node* producer = c.graph.producer(source)) method = c.borders.choices[producer->id].method;
-    if (draft.sources.size() == 1)
+    if (draft.sources.size() == 1) {
+      alone = from;
       statistics = &measured.values[from];
-    else
+    } else {
       joint.merge(measured.values[from]);
+    }
     if (measured.masked[from] && std::isfinite(measured.lowest_peak[from]))
       fixed.min =
           std::min(fixed.min, static_cast<double>(measured.lowest_peak[from]) - mask_depth(c.graph.type(from).shape));
   }
   int levels = precision_of(c, draft) == Precision::Int16 ? 65536 : 256;
-  Range chosen = choose_range(*statistics, method, c.request.options.percentile, levels, c.request.room);
+  const Range chosen = chosen_range(c, alone, *statistics, method, levels);
   draft.range = joined(fixed, within_bounds(c, chosen, draft.sources));
   return *draft.range;
 }

@@ -154,10 +154,22 @@ void collect_channels(Work& work) {
   }
 }
 
+std::vector<double> mean_errors(Work& work, const Node& node, ValueId weights, const ChannelStatistics& means) {
+  const Value& codes = work.graph.value(node.inputs[1]);
+  KnownConstants* known = work.request.known;
+  if (!known) return mean_errors(node, work.graph.value(weights), codes, means);
+  const WeightIndex index(node, codes.type.shape);
+  const KnownConstants::Rounding rounding{codes.type, {index.transposed, index.groups}, means.sum, means.count};
+  if (auto errors = known->errors.find(weights, rounding)) return std::move(*errors);
+  std::vector<double> errors = mean_errors(node, work.graph.value(weights), codes, means);
+  known->errors.keep(weights, rounding, errors);
+  return errors;
+}
+
 // The mean error of rounded weights is taken off the bias.
-void correct_bias(Work& work, const Node& node, const Value& weights, const ChannelStatistics& means,
+void correct_bias(Work& work, const Node& node, ValueId weights, const ChannelStatistics& means,
                   std::vector<double>& bias) {
-  const std::vector<double> errors = mean_errors(node, weights, work.graph.value(node.inputs[1]), means);
+  const std::vector<double> errors = mean_errors(work, node, weights, means);
   bias.resize(errors.size());
   for (size_t c = 0; c < bias.size(); ++c) bias[c] += errors[c];
   ++work.bias_corrected;
@@ -173,7 +185,7 @@ void quantize_layer(Work& work, Node& node) {
   if (chosen.weight != graph.type(weights)) {
     replace_constant(work, node, 1, chosen.weight);
     if (means != work.channels.end() && node.inputs.size() > 2)
-      correct_bias(work, node, graph.value(weights), means->second, chosen.bias);
+      correct_bias(work, node, weights, means->second, chosen.bias);
   }
   if (chosen.bias.empty() || !chosen.weight.quantized()) return;
   Type type = bias_type(graph.type(node.inputs[0]), chosen.weight, chosen.bias.size());

@@ -5,6 +5,7 @@
 #include <array>
 #include <mutex>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -42,17 +43,25 @@ class LastAnswers {
 
 struct KnownConstants {
   using Outputs = std::pair<bool, int64_t>;  // how a layer's weights belong to its outputs: transposed, groups
+  // The codes of weights, how they belong to outputs, and the sums and the count of what the layer reads.
+  using Rounding = std::tuple<Type, Outputs, std::vector<double>, uint64_t>;
+  // As choose_range() has them. What is measured while this lives is told apart by where it is.
+  using RangeQuestion = std::tuple<const Statistics*, Method, int, double>;
 
   explicit KnownConstants(const Graph& prepared)
       : codes(prepared.value_slots()),
         forms(prepared.value_slots()),
         largest(prepared.value_slots()),
-        power(prepared.value_slots()) {}
+        power(prepared.value_slots()),
+        errors(prepared.value_slots()),
+        ranges(prepared.value_slots()) {}
 
   LastAnswers<Type, Buffer> codes;                                  // in that type
   LastAnswers<std::vector<double>, std::vector<Coarseness>> forms;  // of weights with these steps
   LastAnswers<Outputs, std::vector<float>> largest;                 // weight of each output channel, without its sign
   LastAnswers<std::monostate, double> power;                        // mean square
+  LastAnswers<Rounding, std::vector<double>> errors;                // of a layer's results on average
+  LastAnswers<RangeQuestion, Range> ranges;                         // of values that are measured
 };
 
 }  // namespace swoop

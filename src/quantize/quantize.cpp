@@ -40,7 +40,8 @@ void set_types(Graph& graph, const std::vector<TypeClass>& classes) {
 }
 
 // A cond passes codes to its bodies and takes codes from them; other control flow passes floats.
-void choose_types_of_bodies(Graph& graph, const Borders& borders, const TypeRequest& request, ChosenTypes& chosen) {
+void choose_types_of_bodies(Graph& graph, const Borders& borders, const TypeRequest& request, bool reports,
+                            ChosenTypes& chosen) {
   for (NodeId id : graph.order()) {
     Node& node = graph.node(id);
     auto measured = request.measured.bodies.find(id);
@@ -61,7 +62,7 @@ void choose_types_of_bodies(Graph& graph, const Borders& borders, const TypeRequ
       }
       const bool loops = node.op == Op::While || node.op == Op::Scan;
       if (loops && b + 1 == node.bodies.size()) inside.carried = static_cast<size_t>(node.integer(Key::Carried));
-      ChosenTypes more = choose_types(body, inside);
+      ChosenTypes more = choose_types(body, inside, reports);
       std::move(more.values.begin(), more.values.end(), std::back_inserter(chosen.values));
       chosen.bias_corrected += more.bias_corrected;
     }
@@ -88,18 +89,19 @@ void convert_outputs(Graph& graph, const std::vector<Type>& types) {
 
 Graph typed(const Graph& prepared, const TypeRequest& request) {
   Graph graph = clone(prepared);
-  choose_types(graph, request);
+  choose_types(graph, request, false);
   return graph;
 }
 
-ChosenTypes choose_types(Graph& graph, const TypeRequest& request) {
+ChosenTypes choose_types(Graph& graph, const TypeRequest& request, bool reports) {
   Borders borders =
       place_borders(graph, request.options, request.measured, !request.output_types.empty(), request.carried);
   std::vector<TypeClass> classes = choose_classes(graph, borders, request);
   set_types(graph, classes);
-  ChosenTypes chosen{report_values(graph, borders, classes, request), 0};
+  ChosenTypes chosen;
+  if (reports) chosen.values = report_values(graph, borders, classes, request);
   chosen.bias_corrected = quantize_constants(graph, borders, request);
-  choose_types_of_bodies(graph, borders, request, chosen);
+  choose_types_of_bodies(graph, borders, request, reports, chosen);
   convert_outputs(graph, request.output_types);
   graph.erase_dead();
   return chosen;

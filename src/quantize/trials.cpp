@@ -21,12 +21,13 @@ Trials::Trials(const Graph& prepared, const Samples& samples, const Measured& me
 
 Result<std::vector<Noise>> Trials::noise(const Graph& quantized, size_t samples) const {
   const size_t count = std::min(samples, samples_.size());
+  ConstantTensors constants(quantized);
   std::vector<Result<std::vector<Tensor>>> outputs(count, std::vector<Tensor>());
   parallel_for(count, has_state(quantized) ? count : 1, [&](size_t first, size_t last) {
     for (size_t i = first; i < last; ++i) {
       Sample inputs = samples_[i];
       if (i > first) carry_state(quantized, *outputs[i - 1], inputs);
-      outputs[i] = execute(quantized, inputs, {opaque_});
+      outputs[i] = execute(quantized, inputs, {.opaque = opaque_, .constants = &constants});
       if (!outputs[i]) return;
     }
   });

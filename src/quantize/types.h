@@ -38,7 +38,8 @@ struct ChosenTypes {
 
 using WeightSteps = std::map<ValueId, double>;  // by weights: their steps are no finer
 
-ChosenTypes choose_types(Graph& graph, const TypeRequest& request);
+// `reports`: what became of each value, for the user, which takes a while.
+ChosenTypes choose_types(Graph& graph, const TypeRequest& request, bool reports = true);
 
 // A copy of the float graph with types; it reads constants where the original does.
 Graph typed(const Graph& prepared, const TypeRequest& request);

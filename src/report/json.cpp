@@ -100,14 +100,13 @@ Json ports_json(const std::vector<PortSummary>& ports) {
 }
 
 // Every stage of the contract has its entry; one that did not run says why.
-Json milliseconds_json(const Summary& s) {
+Json milliseconds_json(const Summary& s, double Elapsed::*kind) {
   Json json;
   for (const char* stage :
        {"import", "clean", "quantize", "legalize", "partition", "lower", "npu", "emit", "verify", "total"}) {
-    auto found = std::find_if(s.milliseconds.begin(), s.milliseconds.end(),
-                              [&](const auto& entry) { return entry.first == stage; });
-    if (found != s.milliseconds.end())
-      json[stage] = found->second;
+    auto found = std::ranges::find(s.times, stage, &std::pair<std::string, Elapsed>::first);
+    if (found != s.times.end())
+      json[stage] = found->second.*kind;
     else
       set_unknown(json, stage, "this stage did not run");
   }
@@ -269,7 +268,8 @@ std::string to_json(const Summary& s) {
                {"target", s.target},
                {"system_config", s.system_config},
                {"memory_mode", s.memory_mode},
-               {"milliseconds", milliseconds_json(s)},
+               {"milliseconds", milliseconds_json(s, &Elapsed::wall_ms)},
+               {"processor_milliseconds", milliseconds_json(s, &Elapsed::processor_ms)},
                {"delegates", s.regions.size()},
                {"host_ops", s.host_ops},
                {"border_ops", s.border_ops},

@@ -10,6 +10,7 @@
 
 #include "ir/ir.h"
 #include "stream/stream.h"
+#include "support/timer.h"
 
 namespace swoop {
 
@@ -200,9 +201,9 @@ struct Summary {
   std::string target;
   std::string system_config;
   std::string memory_mode;
-  std::vector<std::pair<std::string, double>> milliseconds;  // per stage, in order
-  std::map<std::string, int> host_ops;                       // kernels between the borders
-  std::map<std::string, int> border_ops;                     // quantize, dequantize and casts
+  std::vector<std::pair<std::string, Elapsed>> times;  // per stage, in order
+  std::map<std::string, int> host_ops;                 // kernels between the borders
+  std::map<std::string, int> border_ops;               // quantize, dequantize and casts
   std::vector<HostNodeSummary> host_nodes;
   std::vector<RegionSummary> regions;
   std::vector<NodeSummary> nodes;                        // of the program around the regions

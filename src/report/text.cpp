@@ -150,7 +150,7 @@ std::string checked_text(const Summary& s) {
 
 std::string to_text(const Summary& s) {
   const Totals totals = totals_of(s);
-  double total_ms = s.milliseconds.empty() ? 0 : s.milliseconds.back().second;
+  double total_ms = s.times.empty() ? 0 : s.times.back().second.wall_ms;
   std::string text;
   auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("{:<9} {}\n", name, value); };
   line("model", fmt::format("{} -> {} ({})", s.model, s.output.empty() ? "(not written)" : s.output,
@@ -185,8 +185,8 @@ std::string to_text(const Summary& s) {
     line("accuracy", fmt::format("not known: {}", s.accuracy_why));
   }
   std::vector<std::string> stages;
-  for (const auto& [stage, value] : s.milliseconds)
-    if (stage != "total" && value >= 0.05) stages.push_back(fmt::format("{} {:.1f}", stage, value));
+  for (const auto& [stage, time] : s.times)
+    if (stage != "total" && time.wall_ms >= 0.05) stages.push_back(fmt::format("{} {:.1f}", stage, time.wall_ms));
   line("time", fmt::format("{:.0f} ms ({})", total_ms, fmt::join(stages, ", ")));
   if (!s.search.empty()) text += search_text(s.search);
   for (const std::string& warning : s.warnings) text += fmt::format("warning: {}\n", warning);

@@ -121,21 +121,16 @@ Result<void> store_as(Memory& memory, const FeatureMap& map, Shape3 shape, const
 template <typename Body>
 Result<void> for_each_place(const FeatureMap& map, Shape3 shape, const Body& body) {
   const int64_t bytes = map.type.bytes;
-  const bool rows = !map.bricks && map.stride_x == shape.c * bytes && shape.w <= map.width0;
-  for (int y = 0; y < shape.h; ++y) {
-    if (rows) {
-      TRY(body(Memory::Runs{map.pixel_address(y, 0), static_cast<uint64_t>(shape.w * shape.c * bytes)}));
-      continue;
-    }
-    if (const std::optional<Memory::Runs> runs = runs_of_row(map, shape, y)) {
-      TRY(body(*runs));
-      continue;
-    }
-    for (int x = 0; x < shape.w; ++x)
-      TRY(for_each_run(map, y, x, shape.c, [&](int, int count, int64_t address) {
-        return body(Memory::Runs{address, static_cast<uint64_t>(count * bytes)});
-      }));
-  }
+  const auto run = [&](int64_t address, int64_t channels, int count) {
+    return body(Memory::Runs{address, static_cast<uint64_t>(channels * bytes), map.stride_x, count});
+  };
+  const bool joined = !map.bricks && map.stride_x == shape.c * bytes && map.stride_y == map.stride_x * shape.w;
+  if (joined && in_one_tile(map, shape)) return run(map.pixel_address(0, 0), shape.c, shape.h * shape.w);
+  const bool rows = shape.w <= map.width0 && map.stride_x > 0;  // of which pixels follow one another
+  for (int y = 0; y < shape.h; ++y)
+    for (int x = 0; x < shape.w; x += rows ? shape.w : 1)
+      TRY(for_each_run(map, y, x, shape.c,
+                       [&](int, int channels, int64_t address) { return run(address, channels, rows ? shape.w : 1); }));
   return {};
 }
 

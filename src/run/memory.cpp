@@ -1,6 +1,7 @@
 #include "run/memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -8,42 +9,59 @@ namespace swoop::ethos {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kLargePart = 256;  // of a page: worth a look at the rest of it
+constexpr uint64_t kWord = 64;    // bytes, whose bits are one number
+constexpr uint64_t kPage = 4096;  // bytes, whose bits are counted: most pages are full, and written again and again
 
-// Calls body(page, first, last) for the parts of [first, last) in each page; it ends when body gives true.
-template <typename Body>
-void for_each_page(uint64_t first, uint64_t last, const Body& body) {
+// Calls body(place, first, last) for the parts of [first, last) in each unit of so many bytes; it ends when body gives
+// true.
+template <uint64_t kUnit, typename Body>
+bool for_each_part(uint64_t first, uint64_t last, const Body& body) {
   while (first < last) {
-    const uint64_t page = first / kPage, end = std::min(last, (page + 1) * kPage);
-    if (body(page, first, end)) return;
+    const uint64_t place = first / kUnit, end = std::min(last, (place + 1) * kUnit);
+    if (body(place, first, end)) return true;
     first = end;
   }
+  return false;
+}
+
+// The bits of [first, last) in their word. They must be in one.
+uint64_t bits_of(uint64_t first, uint64_t last) {
+  return (~uint64_t{0} >> (kWord - (last - first))) << (first % kWord);
 }
 
 }  // namespace
 
 void Region::clear(uint64_t bytes) {
-  full.assign(bytes / kPage + 1, 0);
-  written.assign(full.size() * kPage, 0);  // whole pages
+  in_page.assign(bytes / kPage + 1, 0);
+  written.assign(in_page.size() * (kPage / kWord), 0);
 }
 
 void Region::mark(uint64_t first, uint64_t bytes) {
-  for_each_page(first, first + bytes, [&](uint64_t page, uint64_t from, uint64_t to) {
-    if (full[page]) return false;
-    std::memset(written.data() + from, 1, to - from);
-    full[page] = to - from == kPage;
-    return false;
+  for_each_part<kPage>(first, first + bytes, [&](uint64_t page, uint64_t from, uint64_t to) {
+    if (in_page[page] == kPage) return false;
+    return for_each_part<kWord>(from, to, [&](uint64_t word, uint64_t low, uint64_t high) {
+      const uint64_t fresh = bits_of(low, high) & ~written[word];
+      written[word] |= fresh;
+      in_page[page] = static_cast<uint16_t>(in_page[page] + std::popcount(fresh));
+      return false;
+    });
   });
 }
 
-const uint8_t* Region::hole(uint64_t first, uint64_t bytes) {
-  const uint8_t* found = nullptr;
-  for_each_page(first, first + bytes, [&](uint64_t page, uint64_t from, uint64_t to) {
-    if (full[page]) return false;
-    found = static_cast<const uint8_t*>(std::memchr(written.data() + from, 0, to - from));
-    if (!found && to - from >= kLargePart) full[page] = std::memchr(written.data() + page * kPage, 0, kPage) == nullptr;
-    return found != nullptr;
+void Region::unmark(uint64_t at) {
+  in_page[at / kPage] = static_cast<uint16_t>(in_page[at / kPage] - (written[at / kWord] >> (at % kWord) & 1));
+  written[at / kWord] &= ~bits_of(at, at + 1);
+}
+
+std::optional<uint64_t> Region::hole(uint64_t first, uint64_t bytes) const {
+  std::optional<uint64_t> found;
+  for_each_part<kPage>(first, first + bytes, [&](uint64_t page, uint64_t from, uint64_t to) {
+    if (in_page[page] == kPage) return false;
+    return for_each_part<kWord>(from, to, [&](uint64_t word, uint64_t low, uint64_t high) {
+      const uint64_t missing = bits_of(low, high) & ~written[word];
+      if (missing) found = word * kWord + static_cast<uint64_t>(std::countr_zero(missing));
+      return missing != 0;
+    });
   });
   return found;
 }
@@ -79,8 +97,8 @@ std::string Memory::region_name(int region) {
   return region == kInternalRegion ? "internal memory" : fmt::format("region {}", region);
 }
 
-Result<Region*> Memory::find(int region, int64_t first, uint64_t size, const char* what) const {
-  Region* found = nullptr;
+Result<const Region*> Memory::find(int region, int64_t first, uint64_t size, const char* what) const {
+  const Region* found = nullptr;
   if (region == kInternalRegion)
     found = &internal_;
   else if (region >= 0 && region < kNpuRegionCount)
@@ -93,6 +111,11 @@ Result<Region*> Memory::find(int region, int64_t first, uint64_t size, const cha
   return found;
 }
 
+Result<Region*> Memory::find(int region, int64_t first, uint64_t size, const char* what) {
+  TRY_ASSIGN(const Region* found, std::as_const(*this).find(region, first, size, what));
+  return const_cast<Region*>(found);
+}
+
 Result<const std::byte*> Memory::readable(int region, int64_t first, uint64_t size, const char* what) const {
   return readable(region, Runs{first, size}, what);
 }
@@ -102,14 +125,17 @@ Result<std::byte*> Memory::writable(int region, int64_t first, uint64_t size, co
 }
 
 Result<const std::byte*> Memory::readable(int region, const Runs& runs, const char* what) const {
-  TRY_ASSIGN(Region * found, find(region, runs.first, runs.reach(), what));
+  TRY_ASSIGN(const Region* found, find(region, runs.first, runs.reach(), what));
   if (runs.size == 0) return found->data + runs.first;
   const auto first = static_cast<uint64_t>(runs.first);
-  for (int i = 0; !found->written.empty() && i < runs.count; ++i)
-    if (const uint8_t* hole = found->hole(first + static_cast<uint64_t>(i * runs.step), runs.size))
-      return error("{} reads byte {} of {}, which was never written.", what, hole - found->written.data(),
-                   region_name(region));
-  note(false, what, region, first, first + runs.reach());
+  const Runs joined = runs.joined();
+  if (!found->written.empty() && !is_known(region, joined)) {
+    for (int i = 0; i < joined.count; ++i)
+      if (const auto hole = found->hole(first + static_cast<uint64_t>(i * joined.step), joined.size))
+        return error("{} reads byte {} of {}, which was never written.", what, *hole, region_name(region));
+    remember(region, joined);
+  }
+  note(false, what, region, first, first + runs.reach(), joined.bytes());
   return found->data + first;
 }
 
@@ -118,8 +144,12 @@ Result<std::byte*> Memory::writable(int region, const Runs& runs, const char* wh
   if (!found->writable) return error("{} writes to {}, which is read-only.", what, region_name(region));
   if (runs.size == 0) return found->data + runs.first;
   const auto first = static_cast<uint64_t>(runs.first);
-  for (int i = 0; i < runs.count; ++i) found->mark(first + static_cast<uint64_t>(i * runs.step), runs.size);
-  note(true, what, region, first, first + runs.reach());
+  const Runs joined = runs.joined();
+  if (!is_known(region, joined)) {
+    for (int i = 0; i < joined.count; ++i) found->mark(first + static_cast<uint64_t>(i * joined.step), joined.size);
+    remember(region, joined);
+  }
+  note(true, what, region, first, first + runs.reach(), joined.bytes());
   return found->data + first;
 }
 
@@ -161,18 +191,18 @@ Result<void> Memory::copy(int from, int64_t source, int to, int64_t destination,
   if (!onto_itself) {
     std::memcpy(writer->data + destination, reader->data + source, size);
     const auto first = static_cast<uint64_t>(destination);
-    if (reader->written.empty()) {
-      writer->mark(first, size);
-    } else {
-      std::memcpy(writer->written.data() + first, reader->written.data() + source, size);
-      for_each_page(first, first + size, [&](uint64_t page, uint64_t, uint64_t) {
-        writer->full[page] = 0;
-        return false;
-      });
+    writer->mark(first, size);
+    const auto end = static_cast<uint64_t>(source) + size;
+    for (auto at = static_cast<uint64_t>(source); !reader->written.empty() && at < end; ++at) {
+      const std::optional<uint64_t> hole = reader->hole(at, end - at);
+      if (!hole) break;
+      at = *hole;
+      writer->unmark(first + at - static_cast<uint64_t>(source));
+      known_ = {};
     }
   }
-  note(false, "", from, static_cast<uint64_t>(source), static_cast<uint64_t>(source) + size);
-  note(true, "", to, static_cast<uint64_t>(destination), static_cast<uint64_t>(destination) + size);
+  note(false, "", from, static_cast<uint64_t>(source), static_cast<uint64_t>(source) + size, size);
+  note(true, "", to, static_cast<uint64_t>(destination), static_cast<uint64_t>(destination) + size, size);
   return {};
 }
 
@@ -186,14 +216,26 @@ Bytes Memory::region_bytes(int region) const {
   return {slot.data, slot.size};
 }
 
-void Memory::note(bool write, const char* what, int region, uint64_t first, uint64_t last) const {
+Memory::Known& Memory::place_of(const Runs& runs) const {
+  return known_[(static_cast<uint64_t>(runs.first) * 0x9e3779b97f4a7c15) >> 58];
+}
+
+bool Memory::is_known(int region, const Runs& runs) const {
+  return runs.count >= kManyRuns && place_of(runs) == Known{region, runs};
+}
+
+void Memory::remember(int region, const Runs& runs) const {
+  if (runs.count >= kManyRuns) place_of(runs) = {region, runs};
+}
+
+void Memory::note(bool write, const char* what, int region, uint64_t first, uint64_t last, uint64_t bytes) const {
   for (Access& access : touched_)
     if (access.write == write && access.range.region == region && access.what == what) {
       access.range = {region, std::min(access.range.first, first), std::max(access.range.last, last)};
-      access.touched += last - first;
+      access.touched += bytes;
       return;
     }
-  touched_.push_back({{region, first, last}, write, what, last - first});
+  touched_.push_back({{region, first, last}, write, what, bytes});
 }
 
 Accesses Memory::take_accesses() { return std::exchange(touched_, {}); }

@@ -1,4 +1,4 @@
-// The memory the NPU sees: up to eight regions, each with a byte that says "was written" for every byte, and the
+// The memory the NPU sees: up to eight regions, each with a bit that says "was written" for every byte, and the
 // internal memory for look-up tables. Why: what a device would do with a wild address or a stale byte is undefined;
 // here it is an Error with the address. Invariants: no pointer leaves a check() without its whole range being inside
 // the region.
@@ -19,12 +19,13 @@ struct Region {
   uint64_t size = 0;
   bool present = false;
   bool writable = false;
-  std::vector<uint8_t> written;  // 1 per byte; empty means all of it is initialised (read-only data)
-  std::vector<uint8_t> full;     // 1 per page whose bytes are all written: most are written again and again
+  std::vector<uint64_t> written;  // a bit per byte; empty means all of it is initialised (read-only data)
+  std::vector<uint16_t> in_page;  // how many of them are set in each page
 
-  void clear(uint64_t bytes);                           // nothing is written
-  void mark(uint64_t first, uint64_t bytes);            // written
-  const uint8_t* hole(uint64_t first, uint64_t bytes);  // the first byte's mark that is not; null: all are
+  void clear(uint64_t bytes);                 // nothing is written
+  void mark(uint64_t first, uint64_t bytes);  // written
+  void unmark(uint64_t at);
+  std::optional<uint64_t> hole(uint64_t first, uint64_t bytes) const;  // the first byte that is not; null: all are
 };
 
 class Memory {
@@ -48,6 +49,10 @@ class Memory {
     int count = 1;
 
     uint64_t reach() const { return static_cast<uint64_t>(step) * static_cast<uint64_t>(count - 1) + size; }
+    uint64_t bytes() const { return size * static_cast<uint64_t>(count); }
+    // One run, where there is nothing between them.
+    Runs joined() const { return static_cast<uint64_t>(step) == size ? Runs{first, bytes()} : *this; }
+    bool operator==(const Runs&) const = default;
   };
   Result<const std::byte*> readable(int region, const Runs& runs, const char* what) const;
   Result<std::byte*> writable(int region, const Runs& runs, const char* what);
@@ -67,11 +72,12 @@ class Memory {
   Accesses take_accesses();
 
  private:
-  Result<Region*> find(int region, int64_t first, uint64_t size, const char* what) const;
-  void note(bool write, const char* what, int region, uint64_t first, uint64_t last) const;
+  Result<const Region*> find(int region, int64_t first, uint64_t size, const char* what) const;
+  Result<Region*> find(int region, int64_t first, uint64_t size, const char* what);
+  void note(bool write, const char* what, int region, uint64_t first, uint64_t last, uint64_t bytes) const;
 
-  mutable std::array<Region, kNpuRegionCount> regions_;  // a look at them may find a page that is full
-  mutable Region internal_;
+  std::array<Region, kNpuRegionCount> regions_;
+  Region internal_;
   Buffer internal_storage_;
   static constexpr uint64_t kInternalUnit = 16;  // bytes, that transfers into the internal memory are multiples of
   struct Unit {
@@ -80,6 +86,18 @@ class Memory {
     bool read = true;
   };
   std::vector<Unit> units_;
+  // Runs with gaps between them that were found to be written, of late. A matrix product writes and reads the same
+  // thousands of runs for each of its columns.
+  static constexpr int kManyRuns = 16;
+  struct Known {
+    int region = 0;
+    Runs runs = {};
+    bool operator==(const Known&) const = default;
+  };
+  Known& place_of(const Runs& runs) const;
+  bool is_known(int region, const Runs& runs) const;
+  void remember(int region, const Runs& runs) const;
+  mutable std::array<Known, 64> known_;
   uint32_t transfer_ = 0;
   mutable Accesses touched_;
 };

@@ -58,6 +58,27 @@ TEST(Memory, a_byte_that_was_never_written_is_found_in_any_page) {
   EXPECT_EQ(fault(0, kSize), fmt::format("It reads byte {} of region 1, which was never written.", kPage + 7));
 }
 
+TEST(Memory, runs_with_gaps_are_written_until_a_transfer_brings_holes) {
+  Buffer storage(1000), other(1000);
+  ethos::Memory memory;
+  memory.add_scratch(1, storage);
+  memory.add_scratch(2, other);
+  const ethos::Memory::Runs runs{10, 3, 5, 100};  // 10 to 12, 15 to 17, ...
+  const auto fault = [&](const ethos::Memory::Runs& read) {
+    auto done = memory.readable(1, read, "It");
+    return done ? std::string() : done.error().message;
+  };
+  EXPECT_EQ(fault(runs), "It reads byte 10 of region 1, which was never written.");
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_TRUE(memory.writable(1, runs, "It"));
+    EXPECT_FALSE(memory.take_accesses().at(0).whole());
+    EXPECT_EQ(fault(runs), "");
+  }
+  EXPECT_EQ(fault({10, 4, 5, 100}), "It reads byte 13 of region 1, which was never written.");
+  ASSERT_TRUE(memory.copy(2, 0, 1, 26, 1));
+  EXPECT_EQ(fault(runs), "It reads byte 26 of region 1, which was never written.");
+}
+
 class Samples : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(All, Samples, testing::ValuesIn(sample_names()), [](const auto& sample) {
   std::string name = sample.param;
