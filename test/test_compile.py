@@ -401,8 +401,17 @@ class LoopInBranch(Loop):
         return torch.cond(x.sum() > 0, super().forward, lambda x: x * 2, (x,))
 
 
+class LoopThatNoSampleEnters(Loop):
+    """Its body is measured on the state that the loop starts with."""
+
+    def forward(self, x):
+        from torch._higher_order_ops.while_loop import while_loop
+
+        return while_loop(lambda x: x.sum() > 99, lambda x: (self.linear(x).tanh(),), (x * 2,))[0]
+
+
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-@pytest.mark.parametrize("module", [NestedBranches, Loop, LoopInBranch])
+@pytest.mark.parametrize("module", [NestedBranches, Loop, LoopInBranch, LoopThatNoSampleEnters])
 def test_control_flow_with_weights_inside(module, target, tmp_path):
     model = module().eval()
     samples = torch.randn(8, 1, 8, generator=torch.Generator().manual_seed(1))

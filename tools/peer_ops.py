@@ -147,11 +147,16 @@ def run(folder, seconds):
 def table(folder):
     meaning = {"u55": "the peer puts it on the U55", "u85": "the peer puts it on the U85", "impossible": "the peer's tests expect it off the U55",
                "u55_fails": "the peer skips its own test on the U55, or expects it to fail", "u85_fails": "the same on the U85"}
-    tests = json.loads((folder / "made.json").read_text())["tests"]
+    made = json.loads((folder / "made.json").read_text())
+    tests = made["tests"]
     cases = sum(len(read_results(folder / f"results-{kind}.jsonl")) for kind in TARGETS)
+    reasons = {"zeros": "have inputs of zeros alone, from which no range can be measured", "nothing to compare": "give nothing to compare (NaN, or rounding alone)",
+               "not exported": "cannot be exported"}
+    rest = tests - sum(len(cases_of(folder, kind)) for kind in TARGETS) - sum(made.get(key, 0) for key in reasons)
+    others = [f"{made[key]} {text}" for key, text in reasons.items() if made.get(key)] + ([f"{rest} build nothing for an Ethos-U"] if rest > 0 else [])
     lines = [
         *textwrap.wrap(f"{cases:,} of the {tests:,} operator tests of ExecuTorch 1.5.1's Arm backend for an Ethos-U, each module compiled from float and compared with PyTorch. Right means at least 20 dB, or 90 % equal elements, and not "
-                       "far below the forecast. Coarse means what 8 bits of so wide a range give, as the forecast says. `tools/peer_ops.py` makes this table.", 118),
+                       "far below the forecast. Coarse means what 8 bits of so wide a range give, as the forecast says. " + (f"Of the other tests, {'; '.join(others)}. " if others else "") + "`tools/peer_ops.py` makes this table.", 118),
         "",
         "| tests | cases | compiled | right | coarse | wrong | one region | internal errors |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",

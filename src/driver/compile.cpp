@@ -127,8 +127,8 @@ class Compile {
     TRY_ASSIGN(const bool is_tosa, is_tosa_file(options_.model));
     if (is_tosa) return run_tosa();
     TRY_ASSIGN(Graph whole,
-               timed("import", [&] { return read_model(options_.model, options_.sizes, &import_warnings_); }));
-    TRY(dump_graph(whole, 0, "import"));
+               timed("import", [&] { return read_model(options_.model, options_.sizes, &import_warnings_, &file_); }));
+    TRY(after_step(whole, 0, "import"));
     pipeline_.following = following_nodes(whole);
     if (options_.stop_after == kImport) return stopped(print(whole, {false, true}));
 
@@ -136,7 +136,7 @@ class Compile {
     const bool stops_before =
         !options_.stop_after.empty() && options_.stop_after != kPartition && options_.stop_after != kLower;
     TRY(run_steps(whole, pipeline_, {}, stops_before ? options_.stop_after : step_before(kPartition),
-                  [&](size_t number, std::string_view step) { return dump_graph(whole, number, step); }));
+                  [&](size_t number, std::string_view step) { return after_step(whole, number, step); }));
     result_.summary.times.insert(result_.summary.times.end(), pipeline_.times.begin(), pipeline_.times.end());
     if (stops_before) return stopped(print(whole, {false, true}));
 
@@ -146,7 +146,7 @@ class Compile {
       pipeline_.verdicts.clear();
       TRY(timed("quantize", [&] {
         return run_steps(other, pipeline_, "quantize", step_before(kPartition),
-                         [&](size_t number, std::string_view step) { return dump_graph(other, number, step); });
+                         [&](size_t number, std::string_view step) { return after_step(other, number, step); });
       }));
       return build_soundly(other);
     };
@@ -223,7 +223,7 @@ class Compile {
       Graph graph = clone(whole);
       TRY(timed(kPartition, [&] {
         return run_steps(graph, pipeline_, kPartition, kPartition,
-                         [&](size_t number, std::string_view step) { return dump_graph(graph, number, step); });
+                         [&](size_t number, std::string_view step) { return after_step(graph, number, step); });
       }));
       if (options_.stop_after == kPartition) return std::optional(print(graph, {false, true}));
       Result<std::vector<RegionFault>> faults = build(graph);
@@ -309,7 +309,9 @@ class Compile {
     return true;
   }
 
-  Result<void> dump_graph(const Graph& graph, size_t number, std::string_view step) {
+  // The model's file is large, and most steps read none of it.
+  Result<void> after_step(const Graph& graph, size_t number, std::string_view step) const {
+    if (file_) file_->release_pages();
     if (options_.dump.empty()) return {};
     return write_file(fmt::format("{}/{:02}-{}.ir", options_.dump, number, step), print(graph, {false, true}));
   }
@@ -358,6 +360,7 @@ class Compile {
       parallel_for(regions_.size(), 1, [&](size_t first, size_t last) {
         for (size_t i = first; i < last; ++i) outcomes[i] = compile_region(i, refusals[i]);
       });
+      pipeline_.priced.clear();  // what ships has its copy, and the others take as much memory
       for (Result<void>& outcome : outcomes) TRY(std::move(outcome));
       std::vector<RegionFault> faults;
       for (size_t i = 0; i < refusals.size(); ++i)
@@ -386,6 +389,7 @@ class Compile {
     // What the rehearsal cannot follow is left to the check that runs the file.
     if (Result<std::vector<NpuFault>> repairs = repair_npu(region.program)) region.repairs = std::move(*repairs);
     TRY_ASSIGN(region.blob, pack(region.program));
+    region.program.weights = Buffer();  // the blob has them; {} would keep the memory
     if (!options_.dump.empty() && region.program.estimates)
       TRY(write_file(fmt::format("{}/{}.csv", options_.dump, name), layers_csv(*region.program.estimates)));
     return {};
@@ -494,6 +498,7 @@ class Compile {
 
   const CompileOptions& options_;
   std::vector<std::string> import_warnings_;
+  std::shared_ptr<const MappedFile> file_;  // of the model
   Pipeline pipeline_;
   std::optional<tosa::Program> given_;  // of a .tosa file: the only region
   Progress progress_{kStages, options_.says_progress};
@@ -648,7 +653,8 @@ void Compile::summarize(const Graph& graph) {
 
 }  // namespace
 
-Result<Graph> read_model(const std::string& path, const OpenSizes& sizes, std::vector<std::string>* warnings) {
+Result<Graph> read_model(const std::string& path, const OpenSizes& sizes, std::vector<std::string>* warnings,
+                         std::shared_ptr<const MappedFile>* opened) {
   TRY_ASSIGN(const bool is_tosa, is_tosa_file(path));
   if (is_tosa) return error("{}: a .tosa file is quantized already; `swoop compile` takes it", path);
   TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
@@ -657,6 +663,7 @@ Result<Graph> read_model(const std::string& path, const OpenSizes& sizes, std::v
   Result<Graph> graph = is_text ? parse(text_of(file->bytes())) : import_pt2(file, {.sizes = sizes}, &notes);
   if (!graph) return error("{}: {}", path, graph.error().message);
   graph->mark_origins();
+  if (opened) *opened = std::move(file);
   for (const ImportNote& note : notes)
     if (warnings && note.warning)
       warnings->push_back(fmt::format("{}{}{}", note.source, note.source.empty() ? "" : ": ", note.message));

@@ -1,11 +1,13 @@
 // One compile, from the .pt2 to the .pte on disk.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "driver/options.h"
 #include "ir/ir.h"
 #include "report/report.h"
+#include "support/file.h"
 
 namespace swoop {
 
@@ -16,9 +18,10 @@ struct CompileResult {
 };
 
 // A .pt2, or the text form of a graph with its constants (what `swoop inspect --data` prints). Every value is its own
-// origin.
+// origin. `opened`: the file, whose bytes the constants are.
 Result<Graph> read_model(const std::string& path, const OpenSizes& sizes = {},
-                         std::vector<std::string>* warnings = nullptr);
+                         std::vector<std::string>* warnings = nullptr,
+                         std::shared_ptr<const MappedFile>* opened = nullptr);
 
 Result<CompileResult> compile(const CompileOptions& options);
 

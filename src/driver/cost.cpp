@@ -7,6 +7,7 @@
 #include "lower/lower.h"
 #include "npu/npu.h"
 #include "support/check.h"
+#include "support/hash.h"
 #include "support/timer.h"
 
 namespace swoop {
@@ -28,15 +29,20 @@ std::map<std::string_view, std::string> values_of_nodes(const Graph& region) {
   return values;
 }
 
+Fingerprint fingerprint(Bytes file) {
+  constexpr uint64_t kOtherSeed = 0x9e3779b97f4a7c15ull;
+  return {file.size(), hash_bytes(file), hash_bytes(file, kOtherSeed)};
+}
+
 // As regor compiles it, unless it has done so before. Null: it does not.
-const NpuProgram* priced(Buffer tosa, const std::string& name, Pipeline& pipeline) {
+const NpuProgram* priced(const Buffer& tosa, const std::string& name, Pipeline& pipeline) {
   if (const NpuProgram* known = priced_program(pipeline, tosa)) return known;
   Timer timer;
   Result<NpuProgram> program = npu_code(tosa, pipeline.target, pipeline.options, name);
   pipeline.pricing += timer.elapsed();
   if (!program) return nullptr;
   CHECK(program->estimates, "regor gave no estimates for {}", name);
-  return &pipeline.priced.emplace_back(PricedProgram{std::move(tosa), std::move(*program)}).program;
+  return &pipeline.priced.emplace_back(PricedProgram{fingerprint(tosa), std::move(*program)}).program;
 }
 
 // Programs run one after the other in the same SRAM and DRAM, but each has constants of its own in flash.
@@ -52,7 +58,8 @@ void add_totals(const Estimates& estimates, Cost& cost) {
 }  // namespace
 
 const NpuProgram* priced_program(const Pipeline& pipeline, const Buffer& tosa) {
-  const auto known = std::ranges::find(pipeline.priced, tosa, &PricedProgram::tosa);
+  if (pipeline.priced.empty()) return nullptr;
+  const auto known = std::ranges::find(pipeline.priced, fingerprint(tosa), &PricedProgram::tosa);
   return known == pipeline.priced.end() ? nullptr : &known->program;
 }
 

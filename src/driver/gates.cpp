@@ -37,20 +37,32 @@ void check_sqnr(std::vector<std::string>& broken, const Summary& summary, double
   }
 }
 
+// "channel 6", "channels 6 and 9", "channels 6, 9, 11 and 4 others"
+std::string channels_text(const PartAccuracy& part) {
+  constexpr size_t kMost = 3;
+  const std::vector<size_t>& all = part.flat_channels;
+  if (all.size() == 1) return fmt::format("channel {}", all[0]);
+  const size_t listed = all.size() <= kMost + 1 ? all.size() - 1 : kMost;
+  const size_t rest = all.size() - listed;
+  const std::string last = rest == 1 ? fmt::format("{}", all[listed]) : fmt::format("{} others", rest);
+  return fmt::format("channels {} and {}", fmt::join(all.begin(), all.begin() + static_cast<int64_t>(listed), ", "),
+                     last);
+}
+
 // What varies in the float model and not in the file is lost, whatever the ratio of the whole output says.
 void check_flat(std::vector<std::string>& broken, const Summary& summary, const std::vector<std::string>& allowed) {
   if (!summary.accuracy) return;
   for (const PartAccuracy& part : summary.accuracy->parts) {
     auto allows = [&](const std::string& pattern) { return matches(pattern, part.name); };
     if (std::any_of(allowed.begin(), allowed.end(), allows) || (!part.flat && part.flat_channels.empty())) continue;
-    const std::string channel = part.flat
-                                    ? ""
-                                    : fmt::format("channel {} of {} flat one{} of ", part.flat_channels[0],
-                                                  part.flat_channels.size(), part.flat_channels.size() == 1 ? "" : "s");
-    broken.push_back(
-        fmt::format("{}{}{} varies in the float model and has one value in the file: give it, or the values before it, "
-                    "int16 or float (--quantize-config), or accept it (--allow-flat {})",
-                    channel, part.name, part.source.empty() ? "" : fmt::format(" ({})", part.source), part.name));
+    broken.push_back(fmt::format(
+        "{}{}{}: give it, or the values before it, int16 or float (--quantize-config), or "
+        "accept it (--allow-flat {})",
+        part.flat ? part.name : fmt::format("{} of {}", channels_text(part), part.name),
+        part.source.empty() ? "" : fmt::format(" ({})", part.source),
+        part.flat_channels.size() > 1 && !part.flat ? " vary in the float model and have one value each in the file"
+                                                    : " varies in the float model and has one value in the file",
+        part.name));
   }
 }
 

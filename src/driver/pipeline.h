@@ -19,9 +19,17 @@
 
 namespace swoop {
 
-// What regor makes of a TOSA file.
+// What tells one TOSA file from another: its size, and two hashes, because one of 64 bits is not sure enough for a
+// program that ships.
+struct Fingerprint {
+  size_t bytes = 0;
+  uint64_t first = 0, second = 0;
+  bool operator==(const Fingerprint&) const = default;
+};
+
+// What regor makes of a TOSA file. The file itself is not kept: it is as large as the weights.
 struct PricedProgram {
-  Buffer tosa;
+  Fingerprint tosa;
   NpuProgram program;
 };
 

@@ -41,20 +41,26 @@ struct Row {
   }
 };
 
-std::string types_are_integers(const Query& q) {
-  auto check = [&](ValueId id) -> std::string {
-    if (id == kNone) return "";
-    const Value& value = q.graph.value(id);
-    if (is_float(value.type.dtype))
-      return fmt::format("{} is {}, not quantized", value.name, name_of(value.type.dtype));
-    if (value.type.dtype == DType::I64) return fmt::format("{} is a 64-bit integer", value.name);
-    return "";
-  };
-  for (ValueId id : q.node.inputs)
-    if (std::string fault = check(id); !fault.empty()) return fault;
-  for (ValueId id : q.node.outputs)
-    if (std::string fault = check(id); !fault.empty()) return fault;
+// What `fault_of` says first about an operand or a result; empty: nothing.
+template <typename FaultOf>
+std::string first_fault(const Query& q, FaultOf fault_of) {
+  for (const std::vector<ValueId>* ids : {&q.node.inputs, &q.node.outputs})
+    for (ValueId id : *ids)
+      if (std::string fault = id == kNone ? "" : fault_of(q.graph.value(id)); !fault.empty()) return fault;
   return "";
+}
+
+std::string types_are_integers(const Query& q) {
+  return first_fault(q, [](const Value& value) {
+    return is_float(value.type.dtype) ? fmt::format("{} is {}, not quantized", value.name, name_of(value.type.dtype))
+                                      : "";
+  });
+}
+
+std::string integers_are_narrow(const Query& q) {
+  return first_fault(q, [](const Value& value) {
+    return value.type.dtype == DType::I64 ? fmt::format("{} is a 64-bit integer", value.name) : "";
+  });
 }
 
 std::string unsigned_only_at_ports(const Query& q) {
@@ -239,10 +245,17 @@ const Row kRows[] = {
     {"all.c2",
      nullptr,
      "every op",
-     "operands and results are quantized or integers of at most 32 bits",
+     "operands and results are quantized, or integers",
      {},
      types_are_integers,
      "quantize the model around it (--calibrate does), or check why its quantizer left it in float"},
+    {"all.c9",
+     nullptr,
+     "every op",
+     "integers of at most 32 bits",
+     {},
+     integers_are_narrow,
+     "where the numbers fit into 32 bits, say so in the model: x.argmax(1).to(torch.int32)"},
     {"all.c3",
      nullptr,
      "every op",

@@ -83,6 +83,8 @@ constexpr Case kCases[] = {
      "%y = amax %z axes=[0] keepdim=true : i32[1,4] q(0.5, 0)", "a 32-bit operand"},
     {"u55.c12", "%x: i32[4]", "%y = bitwise %x, %x fn=\"shl\" : i32[4]", "%y = bitwise %x, %x fn=\"and\" : i32[4]",
      "and of i32"},
+    {"all.c9", "%x: i32[1,4], %l: i64[1,4]", "%y = add %x, %x : i32[1,4]", "%y = add %l, %l : i64[1,4]",
+     "l is a 64-bit integer"},
 };
 
 Support support_of(const Case& c, std::string_view node, const NpuTarget& target) {

@@ -26,13 +26,15 @@ FloatElements::FloatElements(const Value& constant) {
   all_ = {reinterpret_cast<const float*>(data), static_cast<size_t>(element_count(constant.type.shape))};
 }
 
+Buffer codes_of_constant(const Value& constant, const Type& type) {
+  CHECK(type.quantized() && constant.type.shape == type.shape, "constant {} of shape {} cannot be quantized to {}",
+        constant.name, to_text(constant.type.shape), to_text(type));
+  return quantized_codes(FloatElements(constant).all().data(), type);
+}
+
 ValueId quantize_constant(Graph& graph, ValueId constant, const Type& type) {
-  const Value& value = graph.value(constant);
-  std::string name = value.name;
-  const FloatElements values(value);
-  CHECK(type.quantized() && value.type.shape == type.shape, "constant {} of shape {} cannot be quantized to {}", name,
-        to_text(value.type.shape), to_text(type));
-  return graph.add_constant(type, graph.store(quantized_codes(values.all().data(), type)), name);
+  const std::string name = graph.value(constant).name;
+  return graph.add_constant(type, graph.store(codes_of_constant(graph.value(constant), type)), name);
 }
 
 std::optional<ValueId> fold(Graph& graph, const Node& node) {

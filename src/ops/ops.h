@@ -185,9 +185,10 @@ Ints to_channels_first(size_t rank);                   // the perm from [N,s...,
 Ints to_channels_last(size_t rank);                    // the perm from [N,C,s...]
 double real_at(const Value& constant, int64_t index);  // one element of a constant, dequantized
 
-// Constants made from others. quantize_constant: the codes of a float constant in `type`. fold: the result of a
-// single-result node whose operands are all constants; data movement moves the stored codes, everything else computes
-// in float and quantizes. Null: not foldable.
+// Constants made from others. codes_of_constant and quantize_constant: the codes of a float constant in `type`. fold:
+// the result of a single-result node whose operands are all constants; data movement moves the stored codes, everything
+// else computes in float and quantizes. Null: not foldable.
+Buffer codes_of_constant(const Value& constant, const Type& type);
 ValueId quantize_constant(Graph& graph, ValueId constant, const Type& type);
 std::optional<ValueId> fold(Graph& graph, const Node& node);
 

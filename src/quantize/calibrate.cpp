@@ -189,8 +189,11 @@ class Watch {
       while (true) {
         std::vector<Tensor> verdict, next;
         TRY(run_body(node, 0, operands, every_branch, &verdict));
-        if (verdict[0].as<uint8_t>()[0] == 0) return {};
+        const bool goes_on = verdict[0].as<uint8_t>()[0] != 0;
+        if (!goes_on && (!every_branch || taken_.contains({node.id, 1}))) return {};
         TRY(run_body(node, 1, operands, every_branch, &next));
+        if (!goes_on) return {};
+        taken_.insert({node.id, 1});
         std::move(next.begin(), next.begin() + static_cast<int64_t>(std::min(carried, next.size())), operands.begin());
       }
     }
@@ -272,7 +275,8 @@ Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKer
                            std::optional<Measured>* without_last) {
   Measured measured;
   Watch watch(graph, measured, opaque);
-  // A branch that no sample takes still needs ranges: then every branch runs on what it would be given.
+  // A branch that no sample takes, and the body of a loop that none gets into, still need ranges: then each runs on
+  // what it would be given.
   for (bool every_branch : {false, true}) {
     std::vector<Tensor> previous;
     std::vector<std::vector<Tensor>> first;

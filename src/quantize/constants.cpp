@@ -54,12 +54,14 @@ void widen_operands(Graph& graph, Node& node) {
 ValueId quantized_constant(Work& work, ValueId id, const Type& type) {
   Graph& graph = work.graph;
   KnownConstants* known = work.request.known;
-  if (auto codes = known ? known->codes.find(id, type) : std::nullopt)
-    return graph.add_constant(type, graph.store(std::move(*codes)), graph.value(id).name);
-  const ValueId made = quantize_constant(graph, id, type);
-  const Bytes codes = graph.value(made).data;
-  if (known) known->codes.keep(id, type, Buffer(codes.begin(), codes.end()));
-  return made;
+  if (!known) return quantize_constant(graph, id, type);
+  std::shared_ptr<const Buffer> codes = known->codes.find(id, type).value_or(nullptr);
+  if (!codes) {
+    codes = std::make_shared<const Buffer>(codes_of_constant(graph.value(id), type));
+    known->codes.keep(id, type, codes);
+  }
+  graph.keep_alive(codes);
+  return graph.add_constant(type, *codes, graph.value(id).name);
 }
 
 void replace_constant(Work& work, Node& node, size_t index, const Type& type) {

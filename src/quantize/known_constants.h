@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <tuple>
@@ -56,7 +57,7 @@ struct KnownConstants {
         errors(prepared.value_slots()),
         ranges(prepared.value_slots()) {}
 
-  LastAnswers<Type, Buffer> codes;                                  // in that type
+  LastAnswers<Type, std::shared_ptr<const Buffer>> codes;           // in that type; graphs share them
   LastAnswers<std::vector<double>, std::vector<Coarseness>> forms;  // of weights with these steps
   LastAnswers<Outputs, std::vector<float>> largest;                 // weight of each output channel, without its sign
   LastAnswers<std::monostate, double> power;                        // mean square

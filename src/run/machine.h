@@ -17,8 +17,8 @@ namespace swoop::ethos {
 // Decoded weights, [output channel][kernel y][kernel x][input channel], 9 bits used.
 struct Weights {
   int out = 0, kernel_h = 0, kernel_w = 0, in = 0;
-  std::vector<int16_t> values;
-  std::vector<int16_t> packed;  // for the matrix kernel (gemm.h); empty for depthwise
+  std::vector<int16_t> values;  // of a depthwise convolution
+  std::vector<int16_t> packed;  // of any other: for the matrix kernel (gemm.h)
 };
 
 }  // namespace swoop::ethos

@@ -140,11 +140,14 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
     for (size_t w = 0; w < decoded->size(); ++w)
       if ((*positions)[w] >= 0) weights->values[static_cast<size_t>((*positions)[w])] = (*decoded)[w];
   }
-  if (!depthwise)
+  if (!depthwise) {
     weights->packed = pack_weights(weights->values.data(), order.out, order.kernel_h * order.kernel_w * order.in);
+    weights->values = std::vector<int16_t>();  // not {}, which keeps the memory
+  }
   NpuRunCache& cache = *machine.cache;
-  if (cache.values + weights->values.size() > kMaxCachedWeights) cache = {};
-  cache.values += weights->values.size();
+  const uint64_t kept = weights->values.size() + weights->packed.size();
+  if (cache.values + kept > kMaxCachedWeights) cache = {};
+  cache.values += kept;
   cache.weights[key] = weights;
   return std::shared_ptr<const Weights>(weights);
 }

@@ -19,6 +19,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   Bytes bytes() const { return bytes_; }
+  // Its pages leave this process's memory; those that are read again come back from the file.
+  void release_pages() const;
 
  private:
   explicit MappedFile(Bytes bytes) : bytes_(bytes) {}
