@@ -166,15 +166,17 @@ ValueId Borders::measured_origin(const Graph& graph, ValueId id) const {
   }
 }
 
-Borders place_borders(Graph& graph, const QuantizeOptions& options, const Measured& measured, bool outputs_as_codes,
-                      size_t carried) {
+Borders place_borders(Graph& graph, const TypeRequest& request) {
+  const QuantizeOptions& options = request.options;
+  const Measured& measured = request.measured;
+  const bool outputs_as_codes = !request.output_types.empty();  // of the body of a cond
   Placement p{graph, options, {}, {}, {}};
   PartForms parts = forms_of_parts(graph, measured);
   if (outputs_as_codes) parts.in_float.assign(graph.node_slots(), false);
   divide(p, parts.in_float);
   p.borders.wide = std::move(parts.wide);
-  widen_folded(graph, measured, options.raises_inputs, p.borders.wide);
-  widen_sums(p, carried);
+  widen_folded(graph, measured, options.raises_inputs, request.known, p.borders.wide);
+  widen_sums(p, request.carried);
   for (NodeId id : graph.order()) convert_operands(p, graph.node(id));
   for (size_t i = 0; i < graph.outputs().size() && !outputs_as_codes; ++i) {
     ValueId output = graph.outputs()[i];

@@ -8,6 +8,7 @@
 
 #include "quantize/calibrate.h"
 #include "quantize/choices.h"
+#include "quantize/types.h"
 
 namespace swoop {
 
@@ -32,9 +33,7 @@ struct Borders {
   ValueId measured_origin(const Graph& graph, ValueId id) const;
 };
 
-// A body of a cond gives its outputs as codes: `outputs_as_codes`. `carried`: see TypeRequest.
-Borders place_borders(Graph& graph, const QuantizeOptions& options, const Measured& measured, bool outputs_as_codes,
-                      size_t carried = 0);
+Borders place_borders(Graph& graph, const TypeRequest& request);
 
 inline bool is_plain_float(const Graph& graph, ValueId id) {
   return id != kNone && is_float(graph.type(id).dtype) && !graph.type(id).quantized();

@@ -45,15 +45,14 @@ bool is_settled(const Graph& prepared, const Graph& typed, const std::vector<Val
 }
 
 // Those that are worth it.
-std::vector<Option> options_of(const Graph& prepared, const Graph& typed, const Measured& measured,
-                               const QuantizeOptions& options) {
-  const NoiseShares noise = noise_of_outputs(prepared, typed, measured);
+std::vector<Option> options_of(const Graph& prepared, const Graph& typed, const TypeRequest& request) {
+  const NoiseShares noise = noise_of_outputs(prepared, typed, request.measured, request.known);
   std::vector<Option> list;
   double all = noise.weights;
   for (ValueId choice : choices(typed, prepared)) {
     std::vector<ValueId> members = moved_from(typed, choice);
     all += noise.values[choice];
-    if (!is_settled(prepared, typed, members, options))
+    if (!is_settled(prepared, typed, members, request.options))
       list.push_back({describe(prepared, value_in_float(typed, choice)), std::move(members), noise.values[choice]});
   }
   std::erase_if(list, [&](const Option& option) { return all < kInaudible || option.noise < kNoticeable * all; });
@@ -192,7 +191,7 @@ Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, 
   TypeRequest finest = request;  // what waits for large weights has time for 16 bits
   finest.weight_rate = 0;
   const Graph base = typed(prepared, finest);
-  std::vector<Option> list = options_of(prepared, base, request.measured, options);
+  std::vector<Option> list = options_of(prepared, base, request);
   const std::optional<Cost> before = list.empty() || !options.cost ? std::nullopt : options.cost(base);
   if (!before) return {};
   // Much smaller weights save more than 16 bits can cost, and a part of that is better spent on 16 bits.

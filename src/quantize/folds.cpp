@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quantize/known_constants.h"
+
 namespace swoop {
 
 namespace {
@@ -86,6 +88,14 @@ bool folds_to_noise(const Node& unary, const Statistics& operand) {
   return narrow > kNoisy && seen.noise(65535) * kGain < narrow;
 }
 
+bool folds_to_noise(const Node& unary, ValueId id, const Statistics& operand, KnownConstants* known) {
+  const KnownConstants::FoldQuestion question{&operand, unary.id};
+  if (auto folds = known ? known->folds.find(id, question) : std::nullopt) return *folds;
+  const bool folds = folds_to_noise(unary, operand);
+  if (known) known->folds.keep(id, question, folds);
+  return folds;
+}
+
 // Less than 64 steps of the operand are left.
 bool is_cut_short(const Node& sum, const Statistics& operand) {
   if (operand.empty() || !sum.has(Key::ActMin) || !sum.has(Key::ActMax)) return false;
@@ -95,7 +105,8 @@ bool is_cut_short(const Node& sum, const Statistics& operand) {
 
 }  // namespace
 
-void widen_folded(const Graph& graph, const Measured& measured, bool inputs, std::vector<bool>& wide) {
+void widen_folded(const Graph& graph, const Measured& measured, bool inputs, KnownConstants* known,
+                  std::vector<bool>& wide) {
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     const bool folds = node.op == Op::Unary, sums = node.op == Op::Add || node.op == Op::Sub;
@@ -104,7 +115,7 @@ void widen_folded(const Graph& graph, const Measured& measured, bool inputs, std
       const ValueId operand = origin(graph, input);
       if (graph.value(operand).constant || operand >= measured.values.size()) continue;
       const Statistics& seen = measured.values[operand];
-      if (folds ? folds_to_noise(node, seen) : is_cut_short(node, seen))
+      if (folds ? folds_to_noise(node, operand, seen, known) : is_cut_short(node, seen))
         widen_with_sources(graph, operand, inputs, wide);
     }
   }

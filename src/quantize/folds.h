@@ -9,7 +9,10 @@
 
 namespace swoop {
 
+struct KnownConstants;
+
 // Marks such operands, by value id; inputs of the model too if they may be wide.
-void widen_folded(const Graph& graph, const Measured& measured, bool inputs, std::vector<bool>& wide);
+void widen_folded(const Graph& graph, const Measured& measured, bool inputs, KnownConstants* known,
+                  std::vector<bool>& wide);
 
 }  // namespace swoop

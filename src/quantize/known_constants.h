@@ -48,6 +48,7 @@ struct KnownConstants {
   using Rounding = std::tuple<Type, Outputs, std::vector<double>, uint64_t>;
   // As choose_range() has them. What is measured while this lives is told apart by where it is.
   using RangeQuestion = std::tuple<const Statistics*, Method, int, double>;
+  using FoldQuestion = std::pair<const Statistics*, NodeId>;
 
   explicit KnownConstants(const Graph& prepared)
       : codes(prepared.value_slots()),
@@ -55,7 +56,8 @@ struct KnownConstants {
         largest(prepared.value_slots()),
         power(prepared.value_slots()),
         errors(prepared.value_slots()),
-        ranges(prepared.value_slots()) {}
+        ranges(prepared.value_slots()),
+        folds(prepared.value_slots()) {}
 
   LastAnswers<Type, std::shared_ptr<const Buffer>> codes;           // in that type; graphs share them
   LastAnswers<std::vector<double>, std::vector<Coarseness>> forms;  // of weights with these steps
@@ -63,6 +65,7 @@ struct KnownConstants {
   LastAnswers<std::monostate, double> power;                        // mean square
   LastAnswers<Rounding, std::vector<double>> errors;                // of a layer's results on average
   LastAnswers<RangeQuestion, Range> ranges;                         // of values that are measured
+  LastAnswers<FoldQuestion, bool> folds;                            // whether a function makes noise of it
 };
 
 }  // namespace swoop

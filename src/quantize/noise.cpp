@@ -37,11 +37,12 @@ double share_inside(const Statistics& statistics, const Node& node) {
 }
 
 double mean_square(const Value& constant) {
-  const Tensor tensor = to_tensor(constant);
-  if (tensor.dtype != DType::F32 || tensor.as<float>().empty()) return 1;
+  const Type& type = constant.type;
+  if (!(is_float(type.dtype) || type.quantized()) || element_count(type.shape) == 0) return 1;
+  const FloatElements elements(constant);
   double sum = 0;
-  for (float x : tensor.as<float>()) sum += static_cast<double>(x) * static_cast<double>(x);
-  return sum / static_cast<double>(tensor.as<float>().size());
+  for (float x : elements.all()) sum += static_cast<double>(x) * static_cast<double>(x);
+  return sum / static_cast<double>(elements.all().size());
 }
 
 class NoiseFlow {

@@ -94,8 +94,7 @@ Graph typed(const Graph& prepared, const TypeRequest& request) {
 }
 
 ChosenTypes choose_types(Graph& graph, const TypeRequest& request, bool reports) {
-  Borders borders =
-      place_borders(graph, request.options, request.measured, !request.output_types.empty(), request.carried);
+  Borders borders = place_borders(graph, request);
   std::vector<TypeClass> classes = choose_classes(graph, borders, request);
   set_types(graph, classes);
   ChosenTypes chosen;
