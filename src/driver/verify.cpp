@@ -17,29 +17,10 @@ namespace {
 
 constexpr size_t kMaxChecked = 4;               // samples compared bit for bit: more would run the same commands again
 constexpr int64_t kLargeMacs = 1'000'000'000;   // one sample of such a program takes seconds
-constexpr int64_t kManyResults = 2'000'000;     // of operators: one run gives enough
 constexpr int64_t kBudgetMacs = 4'000'000'000;  // of all samples that are run for the figures: about two seconds
 
 tosa::TensorData operand_of(const tosa::Tensor& tensor, const Buffer& data) {
   return {tensor.dtype, tensor.shape, data};
-}
-
-// Whether one run shows all that others would: the regions give many numbers, and neither a state nor a branch makes
-// another run another program.
-bool one_shows_all(const FileCheck& check) {
-  const Graph& source = *check.source;
-  for (size_t i = 0; i < source.inputs().size(); ++i)
-    if (source.input_port(i).role == Port::Role::State) return false;
-  for (NodeId id : source.order())
-    if (!source.node(id).bodies.empty()) return false;
-  int64_t results = 0;
-  for (const tosa::Program* region : check.regions) {
-    if (region->bodies.size() > 1) return false;
-    const tosa::Body& body = region->bodies[0];
-    for (const tosa::Operator& one : body.operators)
-      for (tosa::TensorId output : one.outputs) results += tosa::element_count(body.tensors[output].shape);
-  }
-  return results > kManyResults;
 }
 
 class FileChecker {
@@ -61,8 +42,7 @@ class FileChecker {
       TRY_ASSIGN(groups_, OutputGroups::of(*pipeline.reference));
     }
     const Samples& samples = pipeline.samples ? *pipeline.samples : check_.made_up;
-    const size_t most = check_.macs > kLargeMacs || one_shows_all(check_) ? 1 : kMaxChecked;
-    const size_t checked = std::min(samples.inputs.size(), most);
+    const size_t checked = std::min(samples.inputs.size(), check_.macs > kLargeMacs ? 1 : kMaxChecked);
     const size_t count = std::clamp(static_cast<size_t>(kBudgetMacs / std::max<int64_t>(check_.macs, 1)), checked,
                                     samples.inputs.size());
     const bool measured = pipeline.samples && !pipeline.test;

@@ -65,7 +65,7 @@ Lowering::Lowering(const Graph& graph, tosa::Program& program, std::string body_
 
 // Of the model's integers, which are no codes.
 bool Lowering::is_integer_arithmetic(const Node& n) const {
-  return (n.op == Op::Add || n.op == Op::Sub || n.op == Op::Mul) && !is_quantized(out(n));
+  return (n.op == Op::Add || n.op == Op::Sub || n.op == Op::Mul) && !out(n).quantized();
 }
 
 Result<void> Lowering::run() {
