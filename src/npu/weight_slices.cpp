@@ -41,7 +41,8 @@ constexpr std::array<SymbolBits, kSymbols> kBits = [] {
     for (int divisor = 0; divisor < kDivisors; ++divisor) {
       const int quotient = static_cast<int>(symbol) >> divisor;
       if (quotient <= kLongest) row[static_cast<size_t>(divisor)] = quotient + 1 + divisor;
-      if (quotient <= 2) row[static_cast<size_t>(kDivisors) + static_cast<size_t>(divisor)] = (quotient < 1 ? 1 : 2) + divisor;
+      if (quotient <= 2)
+        row[static_cast<size_t>(kDivisors) + static_cast<size_t>(divisor)] = (quotient < 1 ? 1 : 2) + divisor;
     }
   }
   return rows;
