@@ -91,6 +91,7 @@ def test_weights_are_fetched_while_earlier_layers_compute(name, tmp_path):
     assert figures["bytes"] > 1000 and figures["operations"] >= 1
     assert ahead["totals"]["total_cycles"] < 0.99 * figures["cycles_before"]
     assert sum(layer["cycles"] for layer in ahead["regions"][0]["layers"]) == ahead["totals"]["total_cycles"]
+    assert ahead["regions"][0]["npu_cycles"] <= ahead["totals"]["total_cycles"]
     assert ahead["accuracy"]["bit_exact"] is True and ahead["warnings"] == fetched["warnings"]
     assert fetched["regions"][0]["weights_ahead"] is None
     np.testing.assert_array_equal(output(tmp_path / "ahead"), output(tmp_path / "fetched"))

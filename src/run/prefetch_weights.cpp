@@ -408,9 +408,13 @@ Result<void> prefetch_weights(NpuProgram& program, std::optional<int64_t> sram_l
   const bool dedicated = sram->region != program.scratch_region;
   const int64_t limit =
       std::min(sram_limit.value_or(dedicated ? estimates.arena_cache_size : 0), estimates.arena_cache_size);
-  Prefetcher within(program, *sram, 0), beyond(program, *sram, std::max<int64_t>(0, limit - estimates.sram_bytes()));
+  const int64_t grow = std::max<int64_t>(0, limit - estimates.sram_bytes());
+  Prefetcher within(program, *sram, 0), beyond(program, *sram, grow);
   TRY_ASSIGN(const std::optional<int64_t> usual, within.plan());
-  TRY_ASSIGN(const std::optional<int64_t> grown, beyond.plan());
+  std::optional<int64_t> grown;
+  if (grow > 0) {
+    TRY_ASSIGN(grown, beyond.plan());
+  }
   const int64_t otherwise = usual.value_or(estimates.total_cycles);
   const auto worth = static_cast<int64_t>(kWorthTheSram * static_cast<double>(estimates.total_cycles));
   if (grown && *grown + worth <= otherwise)

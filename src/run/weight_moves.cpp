@@ -131,6 +131,7 @@ void replace_layers(Estimates& estimates, std::vector<Layer> layers) {
   for (size_t i = 0; i < layers.size(); ++i) {
     const Layer& before = estimates.layers[i];
     estimates.total_cycles += layers[i].cycles - before.cycles;
+    estimates.npu_cycles += layers[i].npu_cycles - before.npu_cycles;
     for (size_t m = 0; m < kNpuMemoryCount; ++m)
       if (estimates.memories[m])
         estimates.memories[m]->access_cycles += layers[i].access_cycles[m] - before.access_cycles[m];
