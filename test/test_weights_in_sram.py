@@ -53,6 +53,8 @@ def test_shared_weights_are_fetched_once(name, tmp_path):
     figures = kept["regions"][0]["kept_weights"]
     assert figures["bytes"] > 1000 and figures["operations"] > 1
     assert kept["totals"]["total_cycles"] < 0.98 * figures["cycles_before"]
+    layers = kept["regions"][0]["layers"]
+    assert sum(layer["cycles"] - layer["npu_cycles"] for layer in layers) >= figures["bytes"] / 8, "the transfers are counted"
     assert kept["totals"]["sram_bytes"] - fetched["totals"]["sram_bytes"] >= figures["bytes"]
     assert kept["accuracy"]["bit_exact"] is True and kept["warnings"] == fetched["warnings"]
     assert fetched["regions"][0]["kept_weights"] is None

@@ -88,7 +88,13 @@ class Prefetcher {
         layers_(estimates_.layers),
         moved_(estimates_.layers.size()),
         waited_(estimates_.layers.size()),
-        operations_(estimates_.layers.size()) {}
+        operations_(estimates_.layers.size()) {
+    for (size_t i = 0; i < layers_.size(); ++i) {  // keep_weights() may have added what its transfers take
+      const int64_t cycles = slowest_part(layers_[i]);
+      waited_[i] = layers_[i].cycles - cycles;
+      layers_[i].cycles = cycles;
+    }
+  }
 
   // Cycles that the plan takes, which write() then carries out. nullopt: nothing is worth it.
   Result<std::optional<int64_t>> plan() {

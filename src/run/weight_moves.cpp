@@ -113,9 +113,11 @@ Layer WeightTraffic::estimate(Layer layer, const Moved& moved) const {
       apart_ ? std::max({slow.other_cycles, slow.weight_cycles, slow.scale_cycles, transfers})
              : slow.other_cycles + slow.weight_cycles + slow.scale_cycles + transfers;
   layer.access_cycles[static_cast<size_t>(NpuMemory::Sram)] += std::llround(static_cast<double>(near) * sram_);
-  layer.cycles = std::max(layer.npu_cycles, std::ranges::max(layer.access_cycles));
+  layer.cycles = slowest_part(layer);
   return layer;
 }
+
+int64_t slowest_part(const Layer& layer) { return std::max(layer.npu_cycles, std::ranges::max(layer.access_cycles)); }
 
 void WeightTraffic::account(Estimates& estimates, int64_t read, int64_t brought) const {
   MemoryEstimate& slow = *estimates.memories[static_cast<size_t>(memory_)];

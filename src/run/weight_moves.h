@@ -93,6 +93,9 @@ class WeightTraffic {
   double latency_, transfer_, sram_;  // cycles; the last two per byte
 };
 
+// The cycles of a layer, by its parts.
+int64_t slowest_part(const Layer& layer);
+
 // Layers as they are now, and the totals that follow from them.
 void replace_layers(Estimates& estimates, std::vector<Layer> layers);
 
