@@ -260,14 +260,24 @@ class Prefetcher {
     return cycles;
   }
 
-  // Scales first: they are few bytes, and while they are far, nothing is saved by weights that are near. Then what
-  // saves most per byte. What is read in SRAM leaves flash idle for others: until nothing is found.
+  // Where each block waits for its scales, nothing is saved by weights that are near as long as the scales are far:
+  // scales first, then weights. Elsewhere weights first: they need room, and scales find a gap.
   void choose() {
+    if (traffic_.channels_apart()) {
+      for (Item& item : items_)
+        if (item.scales) plan_item(item, saved_cycles(item), std::max(saved_cycles(item), saved_cycles(item, 1)));
+      choose_among([](const Item&) { return true; });
+    } else {
+      choose_among([](const Item& item) { return !item.scales; });
+      choose_among([](const Item& item) { return item.scales; });
+    }
+  }
+
+  // What saves most per byte first. What is read in SRAM leaves flash idle for others: until nothing is found.
+  void choose_among(bool (*may)(const Item&)) {
     std::vector<std::pair<double, Item*>> open;  // cycles saved per byte
     for (Item& item : items_)
-      if (item.scales) plan_item(item, saved_cycles(item), std::max(saved_cycles(item), saved_cycles(item, 1)));
-    for (Item& item : items_)
-      if (const int64_t saved = item.place ? 0 : saved_cycles(item); saved > 0)
+      if (const int64_t saved = may(item) && !item.place ? saved_cycles(item) : 0; saved > 0)
         open.emplace_back(static_cast<double>(saved) / static_cast<double>(bytes_of(item.pieces)), &item);
     std::ranges::stable_sort(open, std::greater(), [](const auto& one) { return one.first; });
     for (bool again = true; again;)
