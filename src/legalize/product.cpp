@@ -93,11 +93,10 @@ bool split_wide_matmul(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// matmul(a, b)  ->  transposed matmul(transposed b, transposed a), where that has few columns instead of many, or where
-// b is a transpose and a one row: then nothing is transposed at all
+// matmul(a, b)  ->  transposed matmul(transposed b, transposed a), where that has few columns instead of many
 bool swap_matmul(Rewriter& rw, const Node& n) {
   constexpr int64_t kMany = 4;  // times as many
-  if (!on_integers(rw.graph(), n)) return false;
+  if (!on_integers(rw.graph(), n) || !facts_of(rw).matmul_by_columns) return false;
   const Shape a = rw.type(n.inputs[0]).shape, b = rw.type(n.inputs[1]).shape;
   const int64_t rows = a[a.size() - 2];
   if (b.back() < kMany * rows) return false;
@@ -117,7 +116,6 @@ bool swap_matmul(Rewriter& rw, const Node& n) {
   };
   const Node* turned = rw.producer(n, 1, Op::Transpose);
   const bool was_turned = turned && turned->ints(Key::Perm) == swapped(b.size());
-  if (!facts_of(rw).matmul_by_columns && !(was_turned && rows == 1)) return false;
   const Type out = rw.type(n.outputs[0]);
   Shape shape = out.shape;
   std::swap(shape[shape.size() - 2], shape[shape.size() - 1]);
