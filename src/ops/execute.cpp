@@ -172,8 +172,8 @@ Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, co
     }
     std::vector<const Tensor*> operands;
     for (ValueId input : node.inputs) operands.push_back(run.fetch(input));
-    const bool is_last = operands[0] == &run.values[node.inputs[0]] && run.uses_left[node.inputs[0]] == 1;
-    if (keeps_elements(node.op) && is_last) {  // its operand is not needed any more
+    if (keeps_elements(node.op) && operands[0] == &run.values[node.inputs[0]] &&
+        run.uses_left[node.inputs[0]] == 1) {  // its operand is not needed any more
       results[0].data = std::move(run.values[node.inputs[0]].data);
       run.define(node.outputs[0], std::move(results[0]));
       run.release(node.inputs[0]);

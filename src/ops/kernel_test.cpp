@@ -226,6 +226,8 @@ TEST(Execute, says_what_the_data_got_wrong) {
   EXPECT_EQ(message(run("graph \"g\" (%x: f32[1])\n  %y = opaque %x target=\"aten::topk\" : f32[1]\n  return %y\n",
                         {floats({1})})),
             "y: aten::topk cannot be computed in float");
+  EXPECT_EQ(message(run("graph \"g\" ()\n  %y = opaque target=\"aten::rand\" : f32[1]\n  return %y\n", {})),
+            "y: aten::rand cannot be computed in float");
 }
 
 TEST(Execute, shows_every_value_to_the_observer_once_and_with_its_type) {
