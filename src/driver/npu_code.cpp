@@ -1,5 +1,7 @@
 #include "driver/npu_code.h"
 
+#include <utility>
+
 #include "npu/npu.h"
 #include "run/run.h"
 
@@ -13,7 +15,7 @@ Result<NpuProgram> npu_code(const Buffer& tosa, const NpuTarget& target, const C
   NpuProgram faster = program;
   (void)keep_weights(faster, options.sram_with_weights);
   (void)prefetch_weights(faster, options.gates.max_sram);
-  return faster.estimates->total_cycles < program.estimates->total_cycles ? faster : program;
+  return std::move(faster.estimates->total_cycles < program.estimates->total_cycles ? faster : program);
 }
 
 }  // namespace swoop

@@ -205,13 +205,13 @@ Result<NpuSystem> resolve_system(const NpuTarget& target, const NpuOptions& opti
   if (system.staging != NpuMemory::Sram) return refuse("the cache", system.staging, "Sram");
 
   const auto reads = [&](NpuMemory memory) {
-    const auto number = [&]<typename T>(std::string_view key, T otherwise) {
+    const auto number = [&](std::string_view key, double otherwise) {
       const IniEntry* said = config.entry(std::string(memory_name(memory)) + std::string(key));
-      return said ? *parse_number<T>(said->value) : otherwise;
+      return said ? *parse_number<double>(said->value) : otherwise;
     };
-    const int ports = number("_ports_used", 1);
+    const double ports = number("_ports_used", 1);
     return MemoryReads{number("_read_latency", 0), number("_burst_length", 0) * number("_max_reads", 0) * ports,
-                       number("_clock_scale", 1.0) * ports};
+                       number("_clock_scale", 1) * ports};
   };
   system.constants_reads = reads(system.constants);
   system.staging_reads = reads(system.staging);

@@ -29,9 +29,9 @@ Result<std::vector<IniSection>> parse_ini(std::string_view text, std::string_vie
 
 // How a memory is read. 0: the section does not say.
 struct MemoryReads {
-  int latency = 0;          // cycles until what is read begins to come
-  int bytes_under_way = 0;  // at most
-  double width = 0;         // buses' widths per cycle, at most
+  double latency = 0;          // cycles until what is read begins to come
+  double bytes_under_way = 0;  // at most
+  double width = 0;            // widths of the bus per cycle, at most
 };
 
 // What one choice of system config and memory mode comes to.

@@ -47,6 +47,14 @@ std::string problem(const NpuOptions& options, std::string_view target = "ethos-
   return result ? "none" : result.error().message;
 }
 
+TEST(Config, the_largest_numbers_are_no_overflow) {
+  const std::string config =
+      replaced("Sram_burst_length=32", "Sram_burst_length=2147483647\nSram_max_reads=2147483647\nSram_ports_used=4");
+  const auto system = resolve_system(*parse_target("ethos-u55-128"), board(config));
+  ASSERT_TRUE(system) << system.error().message;
+  EXPECT_GT(system->staging_reads.bytes_under_way, 1e19);
+}
+
 TEST(Config, every_pair_of_velas_own_file_is_accepted_or_refused_with_a_reason) {
   const NpuOptions defaults;
   const auto systems = *system_configs(defaults);
