@@ -1,5 +1,9 @@
 #include "run/hazards.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "run/memory.h"
 
 namespace swoop::ethos {
@@ -28,7 +32,13 @@ std::optional<Conflict> Hazards::conflict(const std::deque<Work>& queue, const A
 }
 
 std::optional<Conflict> Hazards::conflict_of_kernel(const Accesses& accesses) const {
-  return conflict(transfers_, accesses, true);
+  std::optional<Conflict> found = conflict(transfers_, accesses, true);
+  if (found) return found;
+  Accesses ahead;
+  std::ranges::copy_if(accesses, std::back_inserter(ahead), [](const Access& access) {
+    return std::string_view(access.what) == kWeights || std::string_view(access.what) == kScales;
+  });
+  return conflict(kernels_, ahead, false);
 }
 
 std::optional<Conflict> Hazards::conflict_of_transfer(const Accesses& accesses) const {

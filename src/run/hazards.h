@@ -1,6 +1,7 @@
 // Operations and transfers that are under way at the same time. The NPU runs them side by side until the stream waits;
 // one that touches what another still writes (or writes what another still reads) sees old or new bytes by chance.
-// Kernels among themselves are ordered by NPU_SET_BLOCKDEP: see blocks.h.
+// Kernels among themselves are ordered by NPU_SET_BLOCKDEP (see blocks.h), but for the weights and scales that they
+// read: those are constants for regor, and are fetched ahead.
 #pragma once
 
 #include <deque>
@@ -11,6 +12,10 @@
 #include "run/run.h"
 
 namespace swoop::ethos {
+
+// Operands that a kernel fetches as soon as it is queued, whatever NPU_SET_BLOCKDEP says.
+constexpr const char* kWeights = "The weights";
+constexpr const char* kScales = "The scales";
 
 struct Access {
   NpuRange range;

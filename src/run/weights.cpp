@@ -98,7 +98,7 @@ Result<std::shared_ptr<const Weights>> read_weights(Machine& machine, const Wind
 
   std::vector<Bytes> streams;
   for (int i = 0; i < (order.fast ? 1 : order.streams); ++i) {
-    TRY_ASSIGN(Bytes stream, read_stream(machine, Cmd::WEIGHT_REGION, kWeightStreams[i], "The weights"));
+    TRY_ASSIGN(Bytes stream, read_stream(machine, Cmd::WEIGHT_REGION, kWeightStreams[i], kWeights));
     streams.push_back(stream);
   }
   if (machine.rehearsal) return std::shared_ptr<const Weights>();
@@ -174,7 +174,7 @@ Result<std::vector<ChannelScale>> read_channel_scales(Machine& machine, int chan
   const int streams = by_encoding(machine.encoding(), std::min(machine.config.cores, channels), 1);
   std::vector<ChannelScale> scales(static_cast<size_t>(channels));
   for (int i = 0; i < streams; ++i) {
-    TRY_ASSIGN(Bytes bytes, read_stream(machine, Cmd::SCALE_REGION, kScaleStreams[i], "The scales"));
+    TRY_ASSIGN(Bytes bytes, read_stream(machine, Cmd::SCALE_REGION, kScaleStreams[i], kScales));
     for (int c = i; c < channels; c += streams) {
       size_t at = static_cast<size_t>(c / streams) * kScaleBytes;
       if (!contains(bytes, at, kScaleBytes)) return error("The scales end before channel {} of {}.", c, channels);
