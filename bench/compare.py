@@ -63,7 +63,7 @@ def ours(model, target, folder):
         "nhwc_cycles": nhwc["totals"]["total_cycles"],
         "sram_bytes": summary["totals"]["sram_bytes"],
         "pte_bytes": summary["pte_bytes"],
-        "moved": [word for word, key in [("kept", "kept_weights"), ("ahead", "weights_ahead")] if any(region[key] for region in summary["regions"])],
+        "moved": [word for word, key in [("products", "computed_products"), ("kept", "kept_weights"), ("ahead", "weights_ahead")] if any(region[key] for region in summary["regions"])],
         "delegates": summary["delegates"],
         "host_ops": len(summary["host_ops"]),
         "sqnr_db": min(decibels, default=None),
@@ -201,8 +201,8 @@ def page(results):
         prose("`make bench` writes this page: swoop and ExecuTorch's Arm backend on the same `.pt2` files and samples (`bench/networks.py`, random weights). "
               "Cycles and SRAM are the estimates of Arm's own estimator for both. SQNR is that of the worst output against the float model, on 32 inputs that no range was "
               "measured on (4 for LayerNorm and Whisper). A ratio below 1 means that swoop needs less. Where cycles are \"kept\", weights that several operations "
-              "share stay in SRAM; where they are \"ahead\", weights are fetched while earlier layers compute. The estimator knows neither: "
-              "[run.md](run.md#weights-that-stay-in-sram) says what is changed in its figures."),
+              "share stay in SRAM; where they are \"ahead\", weights are fetched while earlier layers compute; where they are \"products\", the NPU writes the second "
+              "matrix of a product as weights. The estimator knows none of these: [run.md](run.md#products-of-two-computed-matrices) says what is changed in its figures."),
         prose(f"Measured on {results['when']}, {machine['cores']} cores, load {machine['load']:.1f} at the start{busy}. The peer's figures are of "
               f"{results.get('peer_when', 'no day yet')}."),
         "## Geometric means against the peer\n",

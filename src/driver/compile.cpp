@@ -89,7 +89,7 @@ struct CompiledRegion {
 // Its stream is not regor's own.
 bool has_moved_weights(const CompiledRegion& region) {
   const std::optional<Estimates>& estimates = region.program.estimates;
-  return estimates && (estimates->kept || estimates->ahead);
+  return estimates && (estimates->kept || estimates->ahead || estimates->products > 0);
 }
 
 class Compile {
@@ -642,7 +642,9 @@ void Compile::summarize(const Graph& graph) {
   for (const CompiledRegion& region : regions_)
     if (!region.repairs.empty()) s.warnings.push_back(repaired_text(region.repairs));
   if (wrong_with_moved_)
-    s.warnings.push_back(with_code(fmt::format("weights stay in flash: {}", *wrong_with_moved_), Code::Fetched));
+    s.warnings.push_back(with_code(
+        fmt::format("regor's own stream is used, without weights that are moved or written: {}", *wrong_with_moved_),
+        Code::Fetched));
   if (pipeline_.quantized && pipeline_.quantized->uncalibrated)
     s.warnings.push_back(
         with_code("UNCALIBRATED: the ranges were measured on random data; use the program for dry runs only",

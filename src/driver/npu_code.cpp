@@ -7,10 +7,46 @@
 
 namespace swoop {
 
+namespace {
+
+// What a copy of codes of weights costs, by regor's estimate of two.
+Result<CopyCycles> copy_cycles(const NpuTarget& target, const NpuOptions& options) {
+  constexpr int kFew = 2, kMany = 12;
+  constexpr double kElements = WeightCodes::kGroup * WeightCodes::kGroup;
+  double cycles[2] = {};
+  for (int rows : {kFew, kMany}) {
+    TRY_ASSIGN(const NpuProgram copy, compile_npu(tosa::write(copy_of_groups(rows)), target, options, "copy"));
+    cycles[rows == kMany] = static_cast<double>(copy.estimates->layers.at(0).npu_cycles);
+  }
+  const double element = (cycles[1] - cycles[0]) / (kElements * (kMany - kFew));
+  return CopyCycles{cycles[0] - element * kElements * kFew, element};
+}
+
+// Products of two computed matrices as convolutions. nullopt: there are none that gain by it, or regor's program is not
+// as expected.
+std::optional<NpuProgram> code_with_products(const Buffer& tosa, const NpuTarget& target, const NpuOptions& options,
+                                             const std::string& region) {
+  const Result<tosa::Program> program = tosa::read(tosa);
+  const std::optional<ProgramWithProducts> written = program ? with_products(*program, target) : std::nullopt;
+  if (!written) return std::nullopt;
+  const Result<CopyCycles> cycles = copy_cycles(target, options);
+  Result<NpuProgram> code = compile_npu(tosa::write(written->program), target, options, region);
+  if (!cycles || !code) return std::nullopt;
+  if (!write_computed_weights(*code, written->products, *cycles)) return std::nullopt;
+  code->estimates->products = written->count;
+  return std::move(*code);
+}
+
+}  // namespace
+
 Result<NpuProgram> npu_code(const Buffer& tosa, const NpuTarget& target, const CompileOptions& options,
                             const std::string& region) {
-  TRY_ASSIGN(NpuProgram program, compile_npu(tosa, target, options.npu, region));
-  if (options.npu.optimise != Optimise::Performance) return program;
+  if (options.npu.optimise != Optimise::Performance) return compile_npu(tosa, target, options.npu, region);
+  std::optional<NpuProgram> with_products = code_with_products(tosa, target, options.npu, region);
+  if (!with_products) {
+    TRY_ASSIGN(with_products, compile_npu(tosa, target, options.npu, region));
+  }
+  NpuProgram program = std::move(*with_products);
   // A stream that they cannot follow stays as it is, and so does one that becomes no faster.
   NpuProgram faster = program;
   (void)keep_weights(faster, options.sram_with_weights);

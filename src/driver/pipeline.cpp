@@ -61,6 +61,7 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   pipeline.reference = clone(graph);
   QuantizeOptions quantize_options = options.quantize;
   quantize_options.shift_resizes = pipeline.target.facts().resize_only_shifts;
+  quantize_options.writes_weights = pipeline.target.writes_weights();
   quantize_options.cost = [&](const Graph& quantized) { return npu_cost(quantized, pipeline); };
   quantize_options.opaque = pipeline.opaque.get();
   if (!pipeline.widens) quantize_options.int16_budget = 0;

@@ -64,8 +64,13 @@ std::vector<ValueId> halves_of(Rewriter& rw, ValueId x) {
   const Type type = rw.type(x);
   if (type.dtype == DType::I8) return {x};
   const double step = type.scale() * 32767 / 127;
-  ValueId high = rw.make(Op::Quantize, {x}, {}, quantized(DType::I8, type.shape, step, 0));
-  return {high, rw.make(Op::Sub, {x, high}, {}, quantized(DType::I8, type.shape, step / 254, 0))};
+  const auto half = [&](double scale) {
+    Type codes = quantized(DType::I8, type.shape, scale, 0);
+    codes.quant->qmin = -127;
+    return codes;
+  };
+  ValueId high = rw.make(Op::Quantize, {x}, {}, half(step));
+  return {high, rw.make(Op::Sub, {x, high}, {}, half(step / 254))};
 }
 
 // matmul of 16 bits, where the core has none  ->  the sum of those of the halves. The product of the two lower halves
@@ -153,6 +158,38 @@ bool matmul_to_rank_3(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// Whether no code of it is the lowest one: its type says so, and so does what computes it.
+bool lacks_lowest_code(const Rewriter& rw, ValueId x) {
+  const Node* producer = rw.graph().producer(x);
+  while (producer && policy_of(*producer) == Policy::SameAsInput && producer->inputs.size() == 1)
+    producer = rw.graph().producer(producer->inputs[0]);
+  if (!producer || rw.type(producer->outputs[0]).quant->qmin <= dtype_min(rw.type(x).dtype)) return false;
+  return producer->op == Op::Clamp || producer->op == Op::Unary || producer->has(Key::ActMin);
+}
+
+// f(x) whose type lacks the lowest code  ->  the same, bounded, where f takes a bound for nothing
+bool bound_lowest_code(Rewriter& rw, const Node& n) {
+  const Type type = rw.type(n.outputs[0]);
+  if (!is_codes(type) || type.dtype != DType::I8 || n.has(Key::ActMin)) return false;
+  if (type.quant->qmin != dtype_min(type.dtype) + 1 || type.zero_point() != 0) return false;
+  Attrs attrs = n.attrs;
+  attrs.set(Key::ActMin, static_cast<double>(type.quant->qmin) * type.scale());
+  rw.replace(n, rw.make(n.op, n.inputs, attrs, type));
+  return true;
+}
+
+// matmul(a, b)  ->  matmul(a, clamped b), where b becomes weights, which have no code -128
+bool bound_second_matrix(Rewriter& rw, const Node& n) {
+  if (!target_of(rw).writes_weights() || !on_integers(rw.graph(), n)) return false;
+  const Type type = rw.type(n.inputs[1]);
+  if (!is_codes(type) || type.dtype != DType::I8 || type.zero_point() != 0) return false;
+  if (type.quant->qmin <= dtype_min(type.dtype)) return false;  // it may be in use
+  if (rw.value(n.inputs[1]).constant || lacks_lowest_code(rw, n.inputs[1])) return false;
+  rw.replace(n, rw.make(Op::MatMul, {n.inputs[0], rw.make(Op::Clamp, {n.inputs[1]}, {}, type)}, n.attrs,
+                        rw.type(n.outputs[0])));
+  return true;
+}
+
 }  // namespace
 
 std::span<const Rule> product_rules() {
@@ -163,6 +200,8 @@ std::span<const Rule> product_rules() {
       {"split-wide-matmul", {Op::MatMul}, split_wide_matmul},
       {"swap-matmul", {Op::MatMul}, swap_matmul},
       {"matmul-to-rank-3", {Op::MatMul}, matmul_to_rank_3},
+      {"bound-lowest-code", {Op::Conv, Op::Linear, Op::MatMul}, bound_lowest_code},
+      {"bound-second-matrix", {Op::MatMul}, bound_second_matrix},
   };
   return kRules;
 }

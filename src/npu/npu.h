@@ -58,3 +58,5 @@ Result<void> keep_reproducer(Bytes tosa, const NpuTarget& target, const NpuOptio
 void avoid_defects(tosa::Program& program, const NpuTarget& target);
 
 }  // namespace swoop
+
+#include "npu/products.h"

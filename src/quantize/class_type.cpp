@@ -167,11 +167,36 @@ Range range_of(const Context& c, Draft& draft) {
   return *draft.range;
 }
 
+namespace {
+
+// Whether a product reads it as its second matrix, or attention as keys or values.
+bool holds_weights(const Context& c, const Draft& draft) {
+  const auto is_weight = [&](const Use& use) {
+    if (use.node == kNone || c.borders.domains[use.node] != Domain::Quantized) return false;
+    const Op op = c.graph.node(use.node).op;
+    return (op == Op::MatMul && use.index == 1) || (op == Op::Attention && (use.index == 1 || use.index == 2));
+  };
+  return std::ranges::any_of(
+      draft.members, [&](ValueId member) { return std::ranges::any_of(c.graph.value(member).uses, is_weight); });
+}
+
+// As weights have it: zero is code 0, and there is a positive code for each negative one.
+Type weight_type(const Range& range) {
+  const double most = std::max(-range.min, range.max);
+  Type type = quantized(DType::I8, {}, (most > 0 ? most : 1) / 127, 0);
+  type.quant->qmin = -127;
+  return type;
+}
+
+}  // namespace
+
 Type type_of(const Context& c, Draft& draft) {
   if (draft.pinned) return *draft.pinned;
   const Precision precision = precision_of(c, draft);
   const Range range = range_of(c, draft);
   if (std::optional<Type> whole = whole_type(c, draft, precision, range)) return *whole;
+  if (c.request.options.writes_weights && precision == Precision::Int8 && holds_weights(c, draft))
+    return weight_type(range);
   return activation_type(precision, {}, range);
 }
 

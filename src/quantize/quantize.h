@@ -93,6 +93,7 @@ struct QuantizeOptions {
   double weight_rate = 0;       // dB that each output may lose for smaller weights
   bool equalize = false;        // channels of consecutive layers are brought to like ranges first
   bool shift_resizes = true;    // bilinear resizes get scales a power of two apart, for cores that shift their sums
+  bool writes_weights = false;  // the second matrix of a product becomes weights, which have no code -128
   std::vector<Scope> scopes;
   std::vector<std::string> keep_float;  // patterns on node names and module paths
   std::optional<double> min_sqnr;       // dB; layers are raised to int16 until each output is forecast to have it

@@ -57,6 +57,7 @@ Json region_json(const RegionSummary& region) {
             {"sram_limit_bytes", e.arena_cache_size},
             {"weight_bytes", e.original_weight_bytes},
             {"encoded_weight_bytes", e.encoded_weight_bytes},
+            {"computed_products", e.products},
             {"memories", memories_json(e)},
             {"layers", std::move(layers)},
             {"nodes", nodes_json(region.nodes)}};

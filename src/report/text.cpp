@@ -167,6 +167,10 @@ std::string to_text(const Summary& s) {
   for (const RegionSummary& region : s.regions) {
     const auto &kept = region.estimates.kept, &ahead = region.estimates.ahead;
     const int64_t cycles = region.estimates.total_cycles;
+    if (const int64_t products = region.estimates.products)
+      line("products",
+           fmt::format("{} of two computed matrices on the MAC array, with weights that the NPU writes itself",
+                       products));
     if (kept) line("kept", weights_text("shared weights in SRAM", *kept, ahead ? ahead->cycles_before : cycles));
     if (ahead) line("ahead", weights_text("weights fetched while other layers compute", *ahead, cycles));
   }

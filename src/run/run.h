@@ -175,6 +175,16 @@ Result<std::vector<NpuFault>> rehearse_npu(const NpuProgram& program);
 // the repaired stream. Nothing found, or an Error: nothing changed.
 Result<std::vector<NpuFault>> repair_npu(NpuProgram& program);
 
+// What a copy of bytes costs that puts weights in order: so much for itself, and for each byte.
+struct CopyCycles {
+  double each = 0, element = 0;
+};
+
+// Writes the weights of `products` into a stream that regor made with room for them (stream/computed_weights.h), and
+// what that costs into the estimates. An Error: an operation is not what was expected, and the program is of no use.
+Result<void> write_computed_weights(NpuProgram& program, std::span<const ComputedWeights> products,
+                                    const CopyCycles& cycles);
+
 // Of weights that several operations fetch from flash or DRAM, brings into SRAM what saves cycles by the estimates, as
 // long as the program takes no more than `sram_limit` bytes there; the operations read it in SRAM. No result changes;
 // the estimates say what does. A stream that this cannot follow, or an Error: nothing changed.

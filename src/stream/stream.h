@@ -90,6 +90,7 @@ struct Estimates {
   double transfer_latency = 0;          // cycles until a transfer from weights_memory begins to arrive
   double transfer_cycles_per_byte = 0;  // then; 0: not known
   bool channels_apart = false;          // weights, scales and transfers do not wait for each other (U85)
+  int64_t products = 0;                 // of two computed matrices, whose weights the NPU writes itself
   std::optional<WeightsInSram> kept;    // read again and again; transfers are counted in full, as if nothing ran beside
   std::optional<WeightsInSram> ahead;   // brought while earlier layers run, as far as those leave the memory idle
   std::vector<Layer> layers;            // in execution order
@@ -206,3 +207,5 @@ Result<Buffer> pack(const NpuProgram& program);
 Result<NpuProgram> unpack(Bytes blob);
 
 }  // namespace swoop
+
+#include "stream/computed_weights.h"

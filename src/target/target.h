@@ -38,6 +38,10 @@ struct NpuTarget {
   int cores;  // 2 for ethos-u65-512, else 1
 
   const NpuFacts& facts() const { return facts_of(family); }
+
+  // Whether products of two computed matrices are convolutions whose weights the NPU writes itself
+  // (stream/computed_weights.h). Two cores would need two streams of weights.
+  bool writes_weights() const { return facts().matmul_by_columns && cores == 1; }
 };
 
 // All of them, in the order of their names and sizes.

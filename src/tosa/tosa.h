@@ -167,6 +167,9 @@ Result<void> validate(const Program& program);
 // The .tosa file, version 1.0.0. The program is valid. Deterministic.
 Buffer write(const Program& program);
 
+// How many constants the file has before the body's first operator.
+size_t constants_in_file(const Body& body);
+
 // Reads any .tosa file of the integer profile; the result passed validate(). Hostile bytes give an error.
 Result<Program> read(Bytes bytes);
 

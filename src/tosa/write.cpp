@@ -1,6 +1,8 @@
 // Program -> .tosa. The file is what the peer's serializer writes, with shared strings: constants and shapes first,
 // then the operators in order, every attribute union present and numbered as its operator.
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "schema/tosa.h"
 #include "support/check.h"
@@ -243,6 +245,13 @@ class BodyWriter {
 };
 
 }  // namespace
+
+size_t constants_in_file(const Body& body) {
+  std::set<std::vector<int32_t>> shapes;
+  for (const Operator& op : body.operators)
+    for (std::vector<int32_t>& values : shape_operands(op).values) shapes.insert(std::move(values));
+  return shapes.size() + static_cast<size_t>(std::ranges::count_if(body.tensors, &Tensor::is_const));
+}
 
 Buffer write(const Program& program) {
   size_t estimate = 1024;

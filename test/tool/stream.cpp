@@ -20,6 +20,32 @@ class Printer : public NpuObserver {
   }
 };
 
+// The bytes of weights that the program has written itself, a line for each convolution that reads them.
+class WrittenWeights : public NpuObserver {
+ public:
+  WrittenWeights(const std::vector<NpuCommand>& commands, int constants) : commands_(commands), constants_(constants) {}
+
+  void on_step(const NpuStep& step, const std::array<Bytes, kNpuRegionCount>& regions) override {
+    for (; at_ < commands_.size() && commands_[at_].position < step.position; ++at_) {
+      const NpuCommand& command = commands_[at_];
+      if (command.name() == "NPU_SET_WEIGHT_REGION") region_ = command.parameter;
+      if (command.name() == "NPU_SET_WEIGHT_BASE") base_ = command.payload;
+      if (command.name() == "NPU_SET_WEIGHT_LENGTH") length_ = command.payload;
+    }
+    if (step.operation != "NPU_OP_CONV" || region_ == constants_) return;
+    for (std::byte byte : regions[static_cast<size_t>(region_)].subspan(base_, length_))
+      fmt::print("{:02x}", static_cast<unsigned>(byte));
+    fmt::print("\n");
+  }
+
+ private:
+  const std::vector<NpuCommand>& commands_;
+  const int constants_;
+  size_t at_ = 0;
+  int region_ = 0;
+  uint32_t base_ = 0, length_ = 0;
+};
+
 struct Case {
   NpuProgram program;
   std::shared_ptr<const MappedFile> data;
@@ -97,6 +123,15 @@ Result<void> print_commands(const std::string& blob) {
   return {};
 }
 
+Result<void> print_weights(const std::string& stem) {
+  TRY_ASSIGN(auto file, MappedFile::open(stem + ".blob"));
+  TRY_ASSIGN(NpuProgram program, unpack(file->bytes()));
+  TRY_ASSIGN(DriverPayload payload, parse_payload(program.commands));
+  TRY_ASSIGN(const std::vector<NpuCommand> commands, decode_commands(payload));
+  WrittenWeights written(commands, program.weight_region);
+  return run_one(stem, 1, &written);
+}
+
 Result<void> trace(const std::string& stem) {
   Printer printer;
   return run_one(stem, 1, &printer);
@@ -119,6 +154,11 @@ void add_stream(Commands& commands) {
       ->add_option("BLOB", *blob)
       ->required();
   auto stem = std::make_shared<std::string>();
+  commands
+      .add("weights", "prints the weights that STEM.blob on STEM.in has written when a convolution reads them", stem,
+           print_weights)
+      ->add_option("STEM", *stem)
+      ->required();
   commands.add("trace", "prints each operation of STEM.blob on STEM.in as it is carried out", stem, trace)
       ->add_option("STEM", *stem)
       ->required();

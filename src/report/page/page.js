@@ -596,6 +596,8 @@ section("memory", "Memory", "What to reserve on the device.",
     el("h3", {}, "What the NPU uses"),
     plainTable([{ title: "Region" }, { title: "Memory" }, { title: "Peak", number: true }, { title: "Traffic per inference", number: true }, { title: "Busy cycles", number: true }],
       summary.regions.flatMap((region) => region.memories.map((memory) => [region.name, memory.name, bytes(memory.bytes_used), bytes(memory.traffic_bytes), count(memory.access_cycles)])))],
+  summary.regions.filter((region) => region.computed_products).map(({ name, computed_products: products }) =>
+    el("figcaption", {}, `${name} computes ${count(products)} products of two computed matrices on the MAC array, with weights that the NPU writes itself.`)),
   summary.regions.filter((region) => region.kept_weights).map(({ name, kept_weights: kept, weights_ahead: ahead, total_cycles }) =>
     el("figcaption", {}, `${name} keeps ${bytes(kept.bytes)} of weights in SRAM for ${count(kept.operations)} operations that would fetch them again: ${count(kept.cycles_before)} \u2192 ${count(ahead ? ahead.cycles_before : total_cycles)} cycles.`)),
   summary.regions.filter((region) => region.weights_ahead).map(({ name, weights_ahead: ahead, total_cycles }) =>
