@@ -178,7 +178,60 @@ def test_a_channel_that_would_be_flat_is_an_error_unless_it_is_allowed(small, sa
     forced = build("--quantize-config", tmp_path / "c.toml")
     without_source = re.sub(r" \(\S+:\d+\)", "", forced.stderr)
     assert forced.returncode == 1 and said in without_source, forced.stderr
+    assert "does not help" not in forced.stderr, "there is nothing to try: the file says what they are"
     assert build("--quantize-config", tmp_path / "c.toml", "--allow-flat", "conv2d").returncode == 0
+
+
+class Scores(torch.nn.Module):
+    """24 scores of 64 features and two that are always 1. The last 8 have large weights for the two, and small ones that tell the second half of
+    the features apart: with coarse steps they are 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(66, 24)
+        self.head.weight.data *= 40
+        self.head.weight.data[16:] = 0
+        self.head.weight.data[16:, :2] = 1
+        self.head.weight.data[16:, 34:] = 0.03 * torch.sign(torch.randn(8, 32))
+
+    def forward(self, x):
+        return self.head(torch.cat([torch.ones(1, 2), x], 1))
+
+
+@pytest.mark.parametrize("quiet, says", [(4, True), (0, False)], ids=["file", "first_samples"])
+def test_weights_are_as_fine_as_their_channels_need(quiet, says, tmp_path):
+    """Where the first samples show it, the quantizer takes finer steps by itself; else the finished file does, and it is built again."""
+    torch.manual_seed(1)
+    samples = [torch.randn(1, 64) for _ in range(8)]
+    for sample in samples[:quiet]:
+        sample[:, 32:] = 0
+    torch.export.save(torch.export.export(Scores().eval(), (samples[0],)), tmp_path / "m.pt2")
+    path = save_samples(tmp_path / "s.npz", "x", samples)
+    def build(*flags):
+        command = [BUILD / "swoop", "compile", tmp_path / "m.pt2", "-c", path, "-o", tmp_path / "m.pte", "--weight-rate", "6", *flags]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        return result.stdout + result.stderr
+    finer = "would have one value in the file: built with the finest weights instead"
+    assert (finer in build()) == says
+    if says:
+        assert finer not in build("--allow-flat", "linear")
+
+
+def test_a_channel_that_8_bits_lose_on_the_way_gets_16(tmp_path):
+    """A pressure and a temperature go through two layers in one tensor. With --precision int8 there is nothing to try."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 2, 1, bias=False), torch.nn.Conv2d(2, 2, 1, bias=False)).eval()
+    for layer in model:
+        layer.weight.data = torch.eye(2)[..., None, None]
+    units = torch.tensor([1000.0, 0.5])[:, None, None]
+    samples = save_samples(tmp_path / "s.npz", "input", [torch.randn(1, 2, 16, 16) * units for _ in range(4)])
+    torch.export.save(torch.export.export(model, (torch.randn(1, 2, 16, 16),)), tmp_path / "m.pt2")
+    command = [BUILD / "swoop", "compile", tmp_path / "m.pt2", "-c", samples, "-o", tmp_path / "m.pte"]
+    finer = subprocess.run(command, capture_output=True, text=True)
+    assert finer.returncode == 0, finer.stderr
+    assert "channel 1 of conv2d_1 would have one value in the file: built with int16 for all that it is computed from" in finer.stdout + finer.stderr
+    narrow = subprocess.run([*command, "--precision", "int8"], capture_output=True, text=True)
+    assert narrow.returncode == 1 and "channel 1 of conv2d_1" in narrow.stderr and "does not help" not in narrow.stderr
 
 
 def write_png(path, pixels):

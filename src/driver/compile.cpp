@@ -13,6 +13,7 @@
 #include "driver/boards.h"
 #include "driver/bundle.h"
 #include "driver/cost.h"
+#include "driver/finer_tries.h"
 #include "driver/gates.h"
 #include "driver/json.h"
 #include "driver/layer_map.h"
@@ -160,6 +161,11 @@ class Compile {
     if (!text) return text.error();
     if (*text) return stopped(std::move(**text));
     while (aim_higher()) TRY(build_again());
+    while (finer_.next(pipeline_, text ? &result_.summary : nullptr)) {
+      text = build_again();
+      while (text && aim_higher()) text = build_again();
+    }
+    if (!text) return finer_.refusal();
     return finish();
   }
 
@@ -195,7 +201,10 @@ class Compile {
       result_.summary.board = fit_board(*board, result_.summary);
     }
     if (Result<void> gates = check_gates(result_.summary, options_); !gates)
-      return best_db_ ? error("{}; {}", gates.error().message, best_text()) : gates.error();
+      return error("{}{}{}", gates.error().message, best_db_ ? "; " + best_text() : "",
+                   flat_parts(result_.summary, options_.gates).empty() ? "" : finer_.tried_text());
+    if (std::optional<std::string> finer = finer_.warning(result_.summary))
+      result_.summary.warnings.push_back(std::move(*finer));
     if (const auto& wanted = options_.quantize.min_sqnr; wanted && pipeline_.quantized)
       result_.summary.warnings.push_back(raised_text(*pipeline_.quantized, *wanted, result_.summary));
     const bool random = pipeline_.quantized && pipeline_.quantized->uncalibrated;
@@ -510,6 +519,7 @@ class Compile {
   std::optional<std::string> wrong_with_moved_;  // what was wrong with weights in SRAM; then they are not
   int tries_ = 0;                                // to meet --min-sqnr
   std::optional<double> best_db_;                // of the tries that did not
+  FinerTries finer_;
   Timer total_;
   CompileResult result_;
 };

@@ -49,21 +49,14 @@ std::string channels_text(const PartAccuracy& part) {
                      last);
 }
 
-// What varies in the float model and not in the file is lost, whatever the ratio of the whole output says.
-void check_flat(std::vector<std::string>& broken, const Summary& summary, const std::vector<std::string>& allowed) {
-  if (!summary.accuracy) return;
-  for (const PartAccuracy& part : summary.accuracy->parts) {
-    auto allows = [&](const std::string& pattern) { return matches(pattern, part.name); };
-    if (std::any_of(allowed.begin(), allowed.end(), allows) || (!part.flat && part.flat_channels.empty())) continue;
+void check_flat(std::vector<std::string>& broken, const Summary& summary, const Gates& gates) {
+  for (const PartAccuracy* part : flat_parts(summary, gates))
     broken.push_back(fmt::format(
-        "{}{}{}: give it, or the values before it, int16 or float (--quantize-config), or "
-        "accept it (--allow-flat {})",
-        part.flat ? part.name : fmt::format("{} of {}", channels_text(part), part.name),
-        part.source.empty() ? "" : fmt::format(" ({})", part.source),
-        part.flat_channels.size() > 1 && !part.flat ? " vary in the float model and have one value each in the file"
-                                                    : " varies in the float model and has one value in the file",
-        part.name));
-  }
+        "{}{}{}: give it, or the values before it, int16 or float (--quantize-config), or accept it (--allow-flat {})",
+        flat_text(*part), part->source.empty() ? "" : fmt::format(" ({})", part->source),
+        part->flat_channels.size() > 1 && !part->flat ? " vary in the float model and have one value each in the file"
+                                                      : " varies in the float model and has one value in the file",
+        part->name));
 }
 
 }  // namespace
@@ -113,6 +106,21 @@ std::optional<std::string> noise_warning(const Summary& summary) {
                    Code::Noisy);
 }
 
+std::vector<const PartAccuracy*> flat_parts(const Summary& summary, const Gates& gates) {
+  std::vector<const PartAccuracy*> flat;
+  if (!summary.accuracy) return flat;
+  for (const PartAccuracy& part : summary.accuracy->parts) {
+    auto allows = [&](const std::string& pattern) { return matches(pattern, part.name); };
+    if ((part.flat || !part.flat_channels.empty()) && std::ranges::none_of(gates.allow_flat, allows))
+      flat.push_back(&part);
+  }
+  return flat;
+}
+
+std::string flat_text(const PartAccuracy& part) {
+  return part.flat ? part.name : fmt::format("{} of {}", channels_text(part), part.name);
+}
+
 std::vector<std::string> broken_gates(const Summary& summary, const CompileOptions& options) {
   const Gates& gates = options.gates;
   const Totals totals = totals_of(summary);
@@ -129,7 +137,7 @@ std::vector<std::string> broken_gates(const Summary& summary, const CompileOptio
     broken.push_back(fmt::format("--no-host: the host computes {}", fmt::join(names, ", ")));
   }
   if (options.quantize.min_sqnr) check_sqnr(broken, summary, *options.quantize.min_sqnr);
-  check_flat(broken, summary, gates.allow_flat);
+  check_flat(broken, summary, gates);
   return broken;
 }
 

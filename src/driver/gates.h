@@ -19,6 +19,11 @@ std::optional<double> worst_sqnr(const Summary& summary);
 // A warning about outputs, and parts of outputs, that are mostly noise.
 std::optional<std::string> noise_warning(const Summary& summary);
 
+// Parts of outputs that vary in the float model, or have channels that do, and not in the file, unless they are allowed
+// to: lost, whatever the ratio of the whole output says.
+std::vector<const PartAccuracy*> flat_parts(const Summary& summary, const Gates& gates);
+std::string flat_text(const PartAccuracy& part);  // "channel 6 of conv2d"
+
 // A sentence for every broken limit, with its value.
 std::vector<std::string> broken_gates(const Summary& summary, const CompileOptions& options);
 

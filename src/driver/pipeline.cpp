@@ -65,6 +65,8 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   quantize_options.cost = [&](const Graph& quantized) { return npu_cost(quantized, pipeline); };
   quantize_options.opaque = pipeline.opaque.get();
   if (!pipeline.widens) quantize_options.int16_budget = 0;
+  if (pipeline.finer.weights) quantize_options.weight_rate = 0;
+  quantize_options.wide = {pipeline.finer.int16.begin(), pipeline.finer.int16.end()};
   quantize_options.raises_inputs = options.ports.inputs == PortNumbers::Float;
   quantize_options.raises_outputs = options.ports.outputs == PortNumbers::Float;
   std::optional<Ranking> ranking;  // of the try before, if there was one

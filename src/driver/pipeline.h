@@ -33,6 +33,12 @@ struct PricedProgram {
   NpuProgram program;
 };
 
+// Than the options ask for, because something in an output would have one value.
+struct Finer {
+  bool weights = false;                 // none with coarser steps
+  std::vector<std::string> int16 = {};  // values
+};
+
 // What the steps share.
 struct Pipeline {
   const CompileOptions& options;
@@ -45,6 +51,7 @@ struct Pipeline {
   std::optional<QuantizeReport> quantized = {};
   std::optional<double> aim = {};  // dB that --min-sqnr must forecast, after a file that fell short of its forecast
   bool widens = true;              // with --precision auto; not where that leads to something that regor gets wrong
+  Finer finer = {};
   std::deque<PricedProgram> priced = {};  // what regor compiled while types were chosen
   Elapsed pricing = {};                   // that it took for them
   Verdicts verdicts = {};                 // of earlier tries

@@ -28,14 +28,11 @@ struct Option {
 };
 
 // Somebody chose its precision, or its number format is the caller's.
-bool is_settled(const Graph& prepared, const Graph& typed, const std::vector<ValueId>& members,
-                const QuantizeOptions& options) {
+bool is_fixed(const Graph& prepared, const Graph& typed, const std::vector<ValueId>& members,
+              const QuantizeOptions& options) {
   const ValueId value = value_in_float(typed, members[0]);
-  const Node* producer = prepared.producer(value);
-  if (producer && choose(prepared, *producer, options).by_scope) return true;
-  if (!producer && !options.raises_inputs) return true;
-  for (const Use& use : prepared.value(value).uses)
-    if (!producer && use.node != kNone && choose(prepared, prepared.node(use.node), options).by_scope) return true;
+  if (is_settled(prepared, value, options)) return true;
+  if (!prepared.producer(value) && !options.raises_inputs) return true;
   for (ValueId member : members)
     for (const Use& use : typed.value(member).uses) {
       if (use.node == kNone) return true;
@@ -52,7 +49,7 @@ std::vector<Option> options_of(const Graph& prepared, const Graph& typed, const 
   for (ValueId choice : choices(typed, prepared)) {
     std::vector<ValueId> members = moved_from(typed, choice);
     all += noise.values[choice];
-    if (!is_settled(prepared, typed, members, request.options))
+    if (!is_fixed(prepared, typed, members, request.options))
       list.push_back({describe(prepared, value_in_float(typed, choice)), std::move(members), noise.values[choice]});
   }
   std::erase_if(list, [&](const Option& option) { return all < kInaudible || option.noise < kNoticeable * all; });

@@ -141,6 +141,13 @@ Choice choose(const Graph& graph, const Node& node, const QuantizeOptions& optio
   return choice;
 }
 
+bool is_settled(const Graph& graph, ValueId value, const QuantizeOptions& options) {
+  if (const Node* producer = graph.producer(value)) return choose(graph, *producer, options).by_scope;
+  return std::ranges::any_of(graph.value(value).uses, [&](const Use& use) {
+    return use.node != kNone && choose(graph, graph.node(use.node), options).by_scope;
+  });
+}
+
 bool shares_type(const Node& node) { return policy_of(node) == Policy::SameAsInput; }
 
 std::string_view name_of(Precision precision) {

@@ -125,7 +125,7 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   }
   const Graph prepared = clone(graph);
   KnownConstants known(prepared);
-  TypeRequest request{.options = options, .measured = measured, .known = &known};
+  TypeRequest request{.options = options, .measured = measured, .raised = options.wide, .known = &known};
   if (others) {
     TypeRequest finest = request;  // which room is best is no matter of the weights
     finest.weight_rate = 0;

@@ -95,6 +95,7 @@ struct QuantizeOptions {
   bool shift_resizes = true;    // bilinear resizes get scales a power of two apart, for cores that shift their sums
   bool writes_weights = false;  // the second matrix of a product becomes weights, which have no code -128
   std::vector<Scope> scopes;
+  std::set<std::string> wide;           // names of values that take int16 in any case
   std::vector<std::string> keep_float;  // patterns on node names and module paths
   std::optional<double> min_sqnr;       // dB; layers are raised to int16 until each output is forecast to have it
   const Ranking* ranking = nullptr;     // of an earlier call with the same graph and samples: not measured again
@@ -165,6 +166,9 @@ std::string to_text(const QuantizeReport& report);
 using FollowingNodes = std::map<std::string, std::string>;  // a node that reads it, by a node's name
 FollowingNodes following_nodes(const Graph& model);
 Result<void> check_names(const Graph& model, const FollowingNodes& following, const QuantizeOptions& options);
+
+// Whether a scope says how precise a value is: that of the node that computes it, or of one that reads an input.
+bool is_settled(const Graph& graph, ValueId value, const QuantizeOptions& options);
 
 // True when some op that could be quantized still works on floats: then quantize() has work and samples are needed.
 bool needs_quantization(const Graph& graph);

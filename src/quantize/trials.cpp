@@ -19,7 +19,7 @@ Trials::Trials(const Graph& prepared, const Samples& samples, const Measured& me
       opaque_(opaque),
       exact_(measured.first_outputs) {}
 
-Result<std::vector<Noise>> Trials::noise(const Graph& quantized, size_t samples) const {
+Result<std::vector<Noise>> Trials::noise(const Graph& quantized, size_t samples, OutputGroups* groups) const {
   const size_t count = std::min(samples, samples_.size());
   ConstantTensors constants(quantized);
   std::vector<Result<std::vector<Tensor>>> outputs(count, std::vector<Tensor>());
@@ -34,7 +34,10 @@ Result<std::vector<Noise>> Trials::noise(const Graph& quantized, size_t samples)
   std::vector<Noise> noise(prepared_.outputs().size());
   for (size_t i = 0; i < count; ++i) {
     TRY_ASSIGN(const std::vector<Tensor> actual, std::move(outputs[i]));
-    for (size_t o = 0; o < actual.size(); ++o) noise[o].add(exact_[i][o], actual[o]);
+    for (size_t o = 0; o < actual.size(); ++o) {
+      noise[o].add(exact_[i][o], actual[o]);
+      if (groups) groups->add(o, exact_[i][o], actual[o]);
+    }
   }
   return noise;
 }

@@ -20,8 +20,10 @@ class Trials {
   Trials(const Graph& prepared, const Samples& samples, const Measured& measured, OpaqueKernels* opaque,
          size_t count = kSamples);
 
-  // Of each output, over all samples together: one without error would lift a mean of dB.
-  Result<std::vector<Noise>> noise(const Graph& quantized, size_t samples = kSamples) const;
+  // Of each output, over all samples together: one without error would lift a mean of dB. `groups`: of the float graph;
+  // they see the outputs as well.
+  Result<std::vector<Noise>> noise(const Graph& quantized, size_t samples = kSamples,
+                                   OutputGroups* groups = nullptr) const;
   bool counts(size_t output) const;  // it is the caller's and float; the others have no ratio
 
  private:

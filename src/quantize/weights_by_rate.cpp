@@ -196,6 +196,13 @@ double most_lost(const Trials& trials, const std::vector<Noise>& before, const s
   return most;
 }
 
+// Parts of outputs, and channels of those, that vary in float and not in the quantized graph.
+size_t count_flat(const OutputGroups& groups) {
+  size_t count = 0;
+  for (const GroupAccuracy& group : groups.worst_first()) count += group.flat + group.flat_channels.size();
+  return count;
+}
+
 // As many as show enough elements of each output to tell fractions of a dB from chance.
 size_t samples_to_judge(const Graph& prepared) {
   constexpr int64_t kElements = 512;
@@ -235,18 +242,28 @@ Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samp
   const double bytes = allowed > 0 ? encoded_bytes(finest) : 0;
   if (bytes == 0) return Confirmed{std::move(finest), {}};
   const Trials trials(prepared, samples, request.measured, request.options.opaque, samples_to_judge(prepared));
-  TRY_ASSIGN(const std::vector<Noise> before, trials.noise(finest));
+  TRY_ASSIGN(const OutputGroups groups, OutputGroups::of(prepared));
+  const auto judged = [&](const Graph& graph, size_t& flat) -> Result<std::vector<Noise>> {
+    OutputGroups seen = groups;
+    TRY_ASSIGN(std::vector<Noise> noise, trials.noise(graph, Trials::kSamples, &seen));
+    flat = count_flat(seen);
+    return noise;
+  };
+  size_t flat_before = 0, flat_after = 0;
+  TRY_ASSIGN(const std::vector<Noise> before, judged(finest, flat_before));
   double rate = hint > 0 ? hint : allowed;
   for (int trial = 0; trial < kTrials; ++trial) {
     Graph coarser = typed_at(rate);
     const double fewer = encoded_bytes(coarser);
     if (fewer > kWorthwhile * bytes) break;
-    TRY_ASSIGN(const std::vector<Noise> after, trials.noise(coarser));
+    TRY_ASSIGN(const std::vector<Noise> after, judged(coarser, flat_after));
     const double lost = most_lost(trials, before, after);
-    if (lost <= allowed) return Confirmed{std::move(coarser), SmallerWeights{bytes, fewer, lost}};
+    if (lost <= allowed && flat_after <= flat_before)
+      return Confirmed{std::move(coarser), SmallerWeights{bytes, fewer, lost}};
     // The noise that is added is about proportional to the rate: what this trial expects must hold too, or the last of
-    // several would be taken because it is lucky on these samples.
-    rate *= std::min(0.7, noise_for(allowed) / noise_for(lost));
+    // several would be taken because it is lucky on these samples. What small weights carry comes back with finer
+    // steps alone.
+    rate *= std::min(flat_after > flat_before ? 0.3 : 0.7, noise_for(allowed) / noise_for(lost));
   }
   request.weight_rate = 0;
   return Confirmed{std::move(finest), {}};

@@ -29,6 +29,10 @@ constexpr CodeInfo kCodes[] = {
     {"inexact", "A layer of the file is off by less than 1 %, but by more than its integer form declares.",
      "Look at the SQNR of the outputs; if it will do, so will the layer. Report the model: a form or its bound is "
      "wrong."},
+    {"finer",
+     "A part of an output, or a channel of one, would have had one value where the float model's varies. The build was "
+     "repeated with finer types; the text says with which, and what they cost.",
+     "Nothing, or accept the flat part with --allow-flat."},
     {"noisy", "An output, or a part of one, is mostly noise: its errors are at least a third of its numbers.",
      "Ask for more with --min-sqnr or --precision int16. If that does not help, the model itself turns small "
      "differences "

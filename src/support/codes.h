@@ -19,6 +19,7 @@ enum class Code {
   Fetched,
   Cut,
   Inexact,
+  Finer,
   Noisy,
   // reasons of host operators
   Branch,
