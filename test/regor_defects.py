@@ -124,6 +124,16 @@ def tables_of_16_and_8_bits():
     return two_tables_of_16_bits(second=8)
 
 
+def tables_of_a_chain():
+    """TABLE of 8 bits, which is there already, ADD and MUL, and TABLE of 16 bits."""
+    g = npu_cases.CaseGraph(1)
+    x, values = g.feed([10]), g.const([256], I8, list(range(127, -129, -1)))
+    twice = [g.op(ts.Op.TABLE, [x, values], x.shape, I8, "TableAttribute") for _ in range(2)]
+    total = g.rescale(g.add(*twice), I32)
+    g.output(g.rescale2(g.table16(g.rescale(g.mul(total, g.rescale(g.const([1], I8, [1]), I32)), I16, 100)), I16, [2.0**-7]))
+    return g
+
+
 # Each with the NPUs that it is shown on, and what the NPU in software says of regor's stream: a part of the fault that a
 # repair settles, or None when the stream is in order and computes other numbers.
 ALL = [
@@ -140,6 +150,7 @@ ALL = [
     (sum_over_a_long_axis, ["ethos-u85-256"], None),
     (sum_of_a_slice, ["ethos-u55-128", "ethos-u85-256"], None),
     (table_of_a_sum_and_a_slice, ["ethos-u85-256"], None),
+    (tables_of_a_chain, ["ethos-u85-256"], None),
 ]
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The operator tests of ExecuTorch's Arm backend, which come with its wheel, as a test suite for swoop.
 
-    .venv/bin/python tools/peer_ops.py make FOLDER [--files 1] [--every 1]
-    .venv/bin/python tools/peer_ops.py run FOLDER [--seconds N]
+    .venv/bin/python tools/peer_ops.py make FOLDER [--files 1] [--every 1] [--operators cat,stack]
+    .venv/bin/python tools/peer_ops.py run FOLDER [--seconds N] [--operators cat,stack]
     .venv/bin/python tools/peer_ops.py table FOLDER [-o docs/operators.md]
 
 `make` runs those tests, but where a test would lower its module for an Ethos-U, the module and its inputs are written as
@@ -97,9 +97,16 @@ def expected_to_fail(item):
     return any(mark.name in ("xfail", "skip") and mark.kwargs.get("raises") is not FileNotFoundError for mark in item.own_markers)
 
 
+def operator_of(path):
+    return pathlib.Path(path).stem.removeprefix("test_")
+
+
+def chosen(operator, operators):
+    return not operators or operator in operators
+
+
 def case_name(item):
-    operator = pathlib.Path(item.fspath).stem.removeprefix("test_")
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", f"{operator}__{item.name}")[:140]
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", f"{operator_of(item.fspath)}__{item.name}")[:140]
 
 
 def zeros_alone(inputs):
@@ -116,14 +123,15 @@ def nothing_to_compare(case):
     return any(np.isnan(y).any() or 0 < np.abs(y).max(initial=0) < 1e-5 * min(largest, 1) for y in outputs)
 
 
-def make(folder, files, every):
-    """Every Nth test of every Nth file."""
+def make(folder, files, every, operators=None):
+    """Every Nth test of every Nth file, or of the files of these operators."""
     import executorch.backends.arm.test.ops as ops
     import pytest
 
     sys.modules.setdefault("conftest", types.SimpleNamespace(is_option_enabled=lambda name: False))  # one test asks a file that the wheel leaves out
     harvest = Harvest(folder, every)
     tests = sorted(str(path) for folder in ops.__path__ for path in pathlib.Path(folder).glob("test_*.py"))[::files]
+    tests = [test for test in tests if chosen(operator_of(test), operators)]
     with open(os.devnull, "w") as nothing:
         shown, sys.stdout = sys.stdout, nothing
         pytest.main(["-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", "-W", "ignore", *tests], plugins=[harvest])
@@ -137,9 +145,9 @@ def cases_of(folder, kind):
     return sorted(path.parent for path in (folder / kind).glob("*/calibrate_golden.npz"))
 
 
-def run(folder, seconds):
+def run(folder, seconds, operators=None):
     for kind, target in TARGETS.items():
-        cases = cases_of(folder, kind)
+        cases = [case for case in cases_of(folder, kind) if chosen(case.name.split("__")[0], operators)]
         for flags, part in (([], [c for c in cases if not c.name.endswith(INT16)]), (["--precision", "int16"], [c for c in cases if c.name.endswith(INT16)])):
             run_cases(part, target, folder / f"results-{kind}.jsonl", flags, seconds=seconds)
 
@@ -185,14 +193,15 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--files", type=int, default=1, help="take every Nth file of tests only")
     parser.add_argument("--every", type=int, default=1, help="take every Nth test only")
+    parser.add_argument("--operators", type=lambda names: names.split(","), help="take the tests of these operators only")
     parser.add_argument("--seconds", type=float, help="stop after this time; run again to go on")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs" / "operators.md")
     o = parser.parse_args()
     warnings.filterwarnings("ignore")
     if o.what == "make":
-        make(o.folder, o.files, o.every)
+        make(o.folder, o.files, o.every, o.operators)
     elif o.what == "run":
-        run(o.folder, o.seconds)
+        run(o.folder, o.seconds, o.operators)
     else:
         write_section(o.output, "The peer's operator tests", table(o.folder))
 

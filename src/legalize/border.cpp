@@ -38,6 +38,7 @@ void take_codes(Graph& graph, size_t output, PortNumbers numbers) {
   const Node* dequantize = graph.producer(graph.outputs()[output]);
   if (!dequantize || dequantize->op != Op::Dequantize) return;
   ValueId codes = dequantize->inputs[0];
+  if (graph.type(codes).dtype == DType::I32) return;  // of parts that 16 bits are too few for: as wide as floats
   const Type type = numbers == PortNumbers::Bytes ? as_bytes(graph.type(codes)) : graph.type(codes);
   if (type != graph.type(codes)) {
     const LocId loc = dequantize->loc;

@@ -66,12 +66,30 @@ std::optional<Extremes> extremes_of_constant(const Value& constant) {
   return counted(*low, *high);
 }
 
+// An integer that comes from elsewhere and that rows of a table are read by: there is no other row.
+std::optional<Extremes> extremes_of_index(const Rewriter& rw, ValueId id) {
+  for (const Use& use : rw.value(id).uses) {
+    if (use.node == kNone) continue;
+    const Node& reader = rw.graph().node(use.node);
+    std::optional<Extremes> found;
+    if (reader.op == Op::Gather && use.index == 1) {
+      const int64_t rows = rw.type(reader.inputs[0]).shape[static_cast<size_t>(reader.integer(Key::Axis))];
+      found = counted(-rows, rows - 1);
+    } else if (reader.op == Op::Reshape || (reader.op == Op::Cast && is_integer_type(rw.type(reader.outputs[0])) &&
+                                            byte_size(rw.type(reader.outputs[0]).dtype) >= 4)) {
+      found = extremes_of_index(rw, reader.outputs[0]);
+    }
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
 // Nothing for an integer that comes from elsewhere, or that may have more than 16 bits.
 std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id) {
   if (!is_integer_type(rw.type(id))) return std::nullopt;
   if (rw.value(id).constant) return extremes_of_constant(rw.value(id));
   const Node* n = rw.graph().producer(id);
-  if (!n) return std::nullopt;
+  if (!n) return extremes_of_index(rw, id);
   if (n->op == Op::Cast) return extremes_of_cast(rw, *n);
   if (n->op == Op::Clamp && n->has(Key::Min) && n->has(Key::Max))
     return counted(static_cast<int64_t>(n->real(Key::Min)), static_cast<int64_t>(n->real(Key::Max)));
@@ -101,6 +119,7 @@ ValueId codes_before(const Rewriter& rw, ValueId id) {
 ValueId as_count(Rewriter& rw, ValueId id) {
   const Type type = count_type(rw.type(id).shape, *extremes_of(rw, id));
   if (rw.value(id).constant) return codes(rw, type, codes_of(rw.value(id)), rw.value(id).name);
+  if (!rw.graph().producer(id)) return rw.make(Op::Cast, {id}, {{Key::DType, DType::F32}}, type);
   const Node& n = *rw.graph().producer(id);
   const Op op = n.op;
   const Attrs attrs = n.attrs;
@@ -149,6 +168,20 @@ bool sum_counts(Rewriter& rw, const Node& n) {
   attrs.set(Key::Keepdim, true);
   ValueId sum = rw.make(Op::Sum, {as_count(rw, n.inputs[0])}, attrs, count_type(kept, *all));
   rw.replace(n, rw.make(Op::Cast, {reshape(rw, sum, out.shape)}, {{Key::DType, out.dtype}}, out));
+  return true;
+}
+
+// running sum of small integers  ->  of codes
+bool cumsum_counts(Rewriter& rw, const Node& n) {
+  const Type out = rw.type(n.outputs[0]);
+  const std::optional<Extremes> each = rw.value(n.inputs[0]).constant ? std::nullopt : extremes_of(rw, n.inputs[0]);
+  const int64_t length = out.shape[static_cast<size_t>(n.integer(Key::Axis))];
+  if (!each || length > kLargestCount) return false;
+  const std::optional<Extremes> all =
+      counted(std::min(each->low, int64_t{0}) * length, std::max(each->high, int64_t{0}) * length);
+  if (!all) return false;
+  ValueId sums = rw.make(Op::CumSum, {as_count(rw, n.inputs[0])}, n.attrs, count_type(out.shape, *all));
+  rw.replace(n, rw.make(Op::Cast, {sums}, {{Key::DType, out.dtype}}, out));
   return true;
 }
 
@@ -302,6 +335,7 @@ bool argmax_by_maximum(Rewriter& rw, const Node& n) {
 std::span<const Rule> count_rules() {
   static const Rule kRules[] = {
       {"sum-counts", {Op::Sum}, sum_counts},
+      {"cumsum-counts", {Op::CumSum}, cumsum_counts},
       {"divide-counts", {Op::Div}, divide_counts},
       {"remainder-of-counts", {Op::Unary}, remainder_of_counts},
       {"compare-counts", {Op::Compare}, compare_counts},

@@ -222,15 +222,18 @@ bool cut_to_change(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// sin(x), cos(x) of 16 bits over several turns  ->  of x less its whole turns: a table has 512 steps for all of x
+// sin(x), cos(x) of 16 bits over several turns  ->  of x less its whole turns: a table has 512 steps for all of x.
+// tan(x) as soon as x reaches a pole: what no table follows there is at the ends then, where it is cut off.
 bool turn_back(Rewriter& rw, const Node& n) {
-  constexpr double kTurn = 2 * M_PI;
   const std::string fn = n.text(Key::Fn);
-  if (!jumps_on_16_bits(rw, n) || (fn != "sin" && fn != "cos")) return false;
+  if (!jumps_on_16_bits(rw, n) || (fn != "sin" && fn != "cos" && fn != "tan")) return false;
+  const bool has_poles = fn == "tan";
+  const double turn = has_poles ? M_PI : 2 * M_PI;
   const Type x = rw.type(n.inputs[0]);
-  if (largest(x) <= 2 * kTurn || !has_multiples(x, kTurn)) return false;
-  const Type half = i16_type(x.shape, 1.001 * kTurn / 2 / 32767);  // what is near a half may be rounded to either side
-  ValueId rest = rest_of(rw, n.inputs[0], multiples(rw, n.inputs[0], kTurn, To::Nearest), kTurn, {}, half);
+  if (largest(x) <= (has_poles ? 1.001 * turn / 2 : 2 * turn) || !has_multiples(x, turn)) return false;
+  // What is near a half may be rounded to either side. A table has a sample past the last code: before the pole, too.
+  const Type half = i16_type(x.shape, has_poles ? turn / 2 / 32769 : 1.001 * turn / 2 / 32767);
+  ValueId rest = rest_of(rw, n.inputs[0], multiples(rw, n.inputs[0], turn, To::Nearest), turn, {}, half);
   rw.replace(n, rw.make(Op::Unary, {rest}, n.attrs, rw.type(n.outputs[0])));
   return true;
 }

@@ -187,6 +187,53 @@ class ChoiceGuard {
   std::vector<const tosa::Operator*> producer_;  // by tensor, of those that were there at the start
 };
 
+// Operations that hand each other their results without memory between (a chain) have all of their tables in the
+// internal memory at once: regor brings them there before the first one. It does not ask whether they fit, so that a
+// table of 16 bits, which takes the whole of it, overwrites the others.
+class ChainedTables {
+ public:
+  explicit ChainedTables(tosa::Body& body) : body_(body), bytes_(body.tensors.size()), readers_(body.tensors.size()) {
+    for (const tosa::Operator& op : body.operators)
+      for (tosa::TensorId input : op.inputs) ++readers_[input];
+    for (tosa::TensorId output : body.outputs) ++readers_[output];
+  }
+
+  void run() {
+    guard_operands(body_, [&](const tosa::Operator& op, size_t i) {
+      if (i > 0) return false;
+      size_t before = chained_into(op);
+      const size_t own = op.op == tosa::Op::Table ? table_bytes(op) : 0;
+      const bool too_much = own > 0 && before > 0 && before + own > kTableMemory;
+      if (too_much) before = 0;
+      for (tosa::TensorId output : op.outputs) bytes_[output] = before + own;
+      return too_much;
+    });
+  }
+
+ private:
+  static constexpr size_t kTableMemory = 2048;
+
+  size_t table_bytes(const tosa::Operator& op) const {
+    return body_.tensors[op.inputs[0]].dtype == tosa::DType::I16 ? kTableMemory : 256;
+  }
+
+  // Those of the tables in a chain that this operator may continue.
+  size_t chained_into(const tosa::Operator& op) const {
+    const bool elementwise = tosa::Op::Clamp <= op.op && op.op <= tosa::Op::GreaterEqual;
+    if (!elementwise && op.op != tosa::Op::Rescale && op.op != tosa::Op::Cast && op.op != tosa::Op::Reshape) return 0;
+    const int64_t elements = tosa::element_count(body_.tensors[op.outputs[0]].shape);
+    size_t most = 0;
+    for (tosa::TensorId input : op.inputs)
+      if (readers_[input] == 1 && tosa::element_count(body_.tensors[input].shape) == elements)
+        most = std::max(most, bytes_[input]);
+    return most;
+  }
+
+  tosa::Body& body_;
+  std::vector<size_t> bytes_;    // by tensor: of the tables of the chain that ends there
+  std::vector<size_t> readers_;  // by tensor
+};
+
 // A number minus a tensor of more than four dims: regor reads past the number. The dims in front become one.
 class FlatDifferences {
  public:
@@ -311,6 +358,7 @@ void avoid_defects(tosa::Program& program, const NpuTarget& target) {
     SliceGuard(body, target).run();
     OutputGuard(body).run();
     ChoiceGuard(body).run();
+    if (target.facts().chains_elementwise) ChainedTables(body).run();
     FlatDifferences(body).run();
     DistinctScales(body).run();
   }

@@ -59,6 +59,21 @@ tosa::Program chosen_by_itself(bool itself) {
   return program;
 }
 
+// A table of 8 bits, a sum, and another table; `kept`: the sum is an output too.
+tosa::Program chained_tables(DType second, bool kept) {
+  tosa::Program program;
+  tosa::Builder b(program);
+  const tosa::RescaleParameters up{.multiplier = {1 << 30}, .shift = {30}, .to = DType::I32};
+  auto x = b.input("x", DType::I8, {1, 4, 4, 8});
+  auto y = b.table(x, b.constant(DType::I8, {256}, Buffer(256)));
+  auto sum =
+      b.rescale(b.add(b.rescale(y, up), b.rescale(x, up)), {.multiplier = {1 << 30}, .shift = {31}, .to = second});
+  if (kept) b.output(sum);
+  b.output(b.table(sum, second == DType::I16 ? b.constant(DType::I16, {513}, Buffer(1026))
+                                             : b.constant(DType::I8, {256}, Buffer(256))));
+  return program;
+}
+
 size_t pads_in(tosa::Program program, std::string_view target) {
   avoid_defects(program, *parse_target(target));
   EXPECT_TRUE(tosa::validate(program));
@@ -70,6 +85,13 @@ size_t pads_in(tosa::Program program, std::string_view target) {
 TEST(AvoidDefects, keeps_an_output_that_a_product_reads_turned) {
   EXPECT_EQ(pads_in(product_of_output(true), "ethos-u85-256"), 1u);
   EXPECT_EQ(pads_in(product_of_output(false), "ethos-u85-256"), 0u);
+}
+
+TEST(AvoidDefects, keeps_tables_apart_that_do_not_fit_together) {
+  EXPECT_EQ(pads_in(chained_tables(DType::I16, false), "ethos-u85-256"), 1u);
+  EXPECT_EQ(pads_in(chained_tables(DType::I8, false), "ethos-u85-256"), 0u);
+  EXPECT_EQ(pads_in(chained_tables(DType::I16, true), "ethos-u85-256"), 0u);
+  EXPECT_EQ(pads_in(chained_tables(DType::I16, false), "ethos-u55-128"), 0u);
 }
 
 TEST(AvoidDefects, keeps_what_is_chosen_in_its_shape) {

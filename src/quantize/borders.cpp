@@ -175,6 +175,7 @@ Borders place_borders(Graph& graph, const TypeRequest& request) {
   if (outputs_as_codes) parts.in_float.assign(graph.node_slots(), false);
   divide(p, parts.in_float);
   p.borders.wide = std::move(parts.wide);
+  if (!outputs_as_codes) p.borders.in_32_bits = std::move(parts.in_32_bits);
   widen_folded(graph, measured, options.raises_inputs, request.known, p.borders.wide);
   widen_sums(p, request.carried);
   for (NodeId id : graph.order()) convert_operands(p, graph.node(id));

@@ -20,11 +20,12 @@ enum class Domain : uint8_t {
 };
 
 struct Borders {
-  std::vector<Domain> domains;         // by node id
-  std::vector<Choice> choices;         // by node id
-  std::vector<bool> codes;             // by value id: has a quantized type, or will get one
-  std::vector<bool> wide;              // by value id: 8 bits would lose a part of it
-  std::map<ValueId, ValueId> copy_of;  // result of a border node that was placed -> what it was made of
+  std::vector<Domain> domains;           // by node id
+  std::vector<Choice> choices;           // by node id
+  std::vector<bool> codes;               // by value id: has a quantized type, or will get one
+  std::vector<bool> wide;                // by value id: 8 bits would lose a part of it
+  std::map<ValueId, double> in_32_bits;  // of concats: 16 bits would, too; with the scale
+  std::map<ValueId, ValueId> copy_of;    // result of a border node that was placed -> what it was made of
 
   bool has_codes(ValueId id) const { return id < codes.size() && codes[id]; }
   bool is_wide(ValueId id) const { return id < wide.size() && wide[id]; }

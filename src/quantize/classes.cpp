@@ -100,6 +100,25 @@ void share_joins(const Context& c, Classes& classes) {
   }
 }
 
+// What joins parts of very different ranges has 32 bits, and so has an input that it alone reads: the caller's numbers
+// need not be rounded twice.
+void pin_wide_joins(const Context& c, Classes& classes) {
+  for (const auto& [id, scale] : c.borders.in_32_bits) {
+    const Node& node = *c.graph.producer(id);
+    const size_t own = classes.of(id);
+    if (own == kNoClass || classes.drafts[own].pinned || c.borders.choices[node.id].by_scope) continue;
+    const Type type = quantized(DType::I32, {}, scale, 0);
+    classes.drafts[own].pinned = type;
+    for (ValueId input : node.inputs) {
+      const size_t operand = classes.of(input);
+      if (operand == kNoClass || classes.drafts[operand].pinned || classes.drafts[operand].sources.size() != 1)
+        continue;
+      const bool given = !c.graph.producer(c.borders.measured_id(classes.drafts[operand].sources[0]));
+      if (given && read_only_by(c, classes.drafts[operand], node.id)) classes.drafts[operand].pinned = type;
+    }
+  }
+}
+
 // Values that play one part in repeated layers: operands or results of layers with the same weights, as the steps of a
 // recurrence are. With one type they have one set of scales in the file instead of one per step (10 bytes per channel),
 // and one table per function. Joined as far as no step gets coarser than kCoarser.
@@ -237,6 +256,7 @@ void pin_outputs(const Context& c, Classes& classes) {
 std::vector<TypeClass> choose_classes(const Graph& graph, const Borders& borders, const TypeRequest& request) {
   const Context c{graph, borders, request};
   Classes classes = group_by_movement(graph, borders);
+  pin_wide_joins(c, classes);
   share_joins(c, classes);
   share_repeated(c, classes);
   share_comparisons(c, classes);

@@ -116,10 +116,20 @@ bool wide_is_coarse(const std::vector<Part>& parts) {
                      [&](const Part& part) { return part.deviation > 0 && wide > 2 * step_of(part); });
 }
 
+// A scale of 32 bits that every part has many codes in, beside what 16 bits of its own would have.
+double scale_of_32_bits(const std::vector<Part>& parts) {
+  const Part all = joint(parts);
+  double finest = step_of(all);
+  for (const Part& part : parts)
+    if (part.deviation > 0) finest = std::min(finest, step_of(part));
+  const double largest = std::max(-all.min, all.max);
+  return static_cast<double>(static_cast<float>(std::max(std::ldexp(finest, -12), std::ldexp(largest, -29))));
+}
+
 }  // namespace
 
 PartForms forms_of_parts(const Graph& graph, const Measured& measured) {
-  PartForms forms{std::vector<bool>(graph.value_slots()), std::vector<bool>(graph.node_slots())};
+  PartForms forms{std::vector<bool>(graph.value_slots()), {}, std::vector<bool>(graph.node_slots())};
   for (const auto& [id, channels] : measured.heads)
     forms.wide[id] = loses_channel(step_of(part_of(measured.values[id])), channels);
   for (ValueId output : graph.outputs()) {
@@ -136,7 +146,10 @@ PartForms forms_of_parts(const Graph& graph, const Measured& measured) {
     forms.wide[node.outputs[0]] = true;
     std::vector<NodeId> readers = {id};
     if (!reaches_outputs_only(graph, node.outputs[0], readers) || !wide_is_coarse(parts)) continue;
-    for (NodeId reader : readers) forms.in_float[reader] = true;
+    if (node.op == Op::Concat)
+      forms.in_32_bits[node.outputs[0]] = scale_of_32_bits(parts);
+    else
+      for (NodeId reader : readers) forms.in_float[reader] = true;
   }
   return forms;
 }

@@ -195,11 +195,29 @@ TEST(Unseen, parts_of_an_output_with_different_ranges_get_16_bits) {
   EXPECT_EQ(q.type("scores").dtype, DType::I8) << "only the join is wide";
 }
 
-TEST(Unseen, parts_that_16_bits_would_lose_are_joined_in_float) {
+TEST(Unseen, parts_that_16_bits_would_lose_are_joined_in_32_bits) {
   Quantized q = quantized_with(joined_graph(640, 0.01), wave);
   ASSERT_TRUE(q.report) << q.report.error().message;
-  EXPECT_EQ(q.type("both").dtype, DType::F32);
-  EXPECT_EQ(q.type("scores").dtype, DType::I8);
+  EXPECT_EQ(q.type("both").dtype, DType::I32);
+  EXPECT_EQ(q.type("scores").dtype, DType::I8) << "only the join is wide";
+  EXPECT_GE(q.type("scores").scale(), 64 * q.type("both").scale());
+}
+
+TEST(Unseen, an_input_that_is_only_joined_is_rounded_once) {
+  auto type = [&](std::string_view rest) {
+    Quantized q = quantized_with(fmt::format(R"(graph "g" (%x: f32[1,4], %s: f32[1,4])
+  %pixels = const f32[1] = fill 100000
+  %boxes = mul %x, %pixels : f32[1,4]
+  %both = concat %boxes, %s axis=1 : f32[1,8]
+  {}
+)",
+                                             rest),
+                                 wave);
+    EXPECT_TRUE(q.report);
+    return q.type("s_q").dtype;
+  };
+  EXPECT_EQ(type("return %both"), DType::I32);
+  EXPECT_EQ(type("%sum = add %s, %x : f32[1,4] return %both, %sum"), DType::I8) << "the sum reads it too";
 }
 
 TEST(Unseen, parts_of_like_ranges_stay_in_8_bits) {
