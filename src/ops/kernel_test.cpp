@@ -352,9 +352,10 @@ TEST(Conv, depthwise_sums_equal_dense_ones) {
   struct Case {
     int64_t height, width, kernel, stride_y, stride_x, dilation, pad;
   };
-  for (const Case& c : {Case{9, 5, 3, 1, 1, 1, 1}, Case{20, 41, 3, 1, 1, 1, 0}, Case{20, 41, 5, 2, 2, 1, 2},
-                        Case{12, 30, 3, 1, 2, 2, 1}, Case{12, 11, 3, 2, 1, 1, 1}, Case{7, 8, 3, 3, 3, 1, 0},
-                        Case{5, 70, 1, 1, 2, 1, 0}}) {
+  for (const Case& c :
+       {Case{9, 5, 3, 1, 1, 1, 1}, Case{20, 41, 3, 1, 1, 1, 0}, Case{20, 41, 5, 2, 2, 1, 2},
+        Case{12, 30, 3, 1, 2, 2, 1}, Case{12, 11, 3, 2, 1, 1, 1}, Case{7, 8, 3, 3, 3, 1, 0}, Case{5, 70, 1, 1, 2, 1, 0},
+        Case{6, 3, 2, 1, 1, 1, 0}, Case{1, 15, 3, 1, 1, 1, 1}, Case{3, 151, 3, 1, 1, 1, 1}}) {
     const auto size = [&](int64_t in, int64_t stride) {
       return (in + 2 * c.pad - c.dilation * (c.kernel - 1) - 1) / stride + 1;
     };
