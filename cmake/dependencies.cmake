@@ -25,7 +25,7 @@ set(SWOOP_VELA_VERSION 5.1.0)  # the release that executorch 1.5.1 pins, so that
 set(REGOR_SOURCE ${SWOOP_CACHE}/regor-${SWOOP_VELA_VERSION}/src/ethosu/regor)
 # A library per way of building it: clones of several commits share the cache.
 set(regor_recipe "")
-foreach(file tools/regor.sh cmake/regor_unity.cmake cmake/regor_place.cpp src/npu/regor_parts.h)
+foreach(file tools/regor.sh cmake/regor_unity.cmake cmake/regor_place.cpp cmake/regor_encode.cpp cmake/regor_hash.cpp src/npu/regor_parts.h)
   file(SHA256 ${CMAKE_SOURCE_DIR}/${file} hash)
   string(APPEND regor_recipe ${hash})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${file})
