@@ -92,7 +92,14 @@ endif()
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/support/half.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 find_path(LEPTONICA_INCLUDE leptonica/allheaders.h REQUIRED)
 find_library(LEPTONICA_LIBRARY leptonica REQUIRED)
+# Loaded when there are images, by the name that it would be linked by.
+execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${LEPTONICA_LIBRARY} OUTPUT_VARIABLE leptonica_header COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCH "SONAME +([^ \n]+)" leptonica_name "${leptonica_header}")
 add_library(leptonica INTERFACE)
 target_include_directories(leptonica SYSTEM INTERFACE ${LEPTONICA_INCLUDE})
-target_link_libraries(leptonica INTERFACE ${LEPTONICA_LIBRARY})
+target_compile_definitions(leptonica INTERFACE SWOOP_LEPTONICA="${CMAKE_MATCH_1}")
+get_filename_component(leptonica_folder ${LEPTONICA_LIBRARY} DIRECTORY)
+set(IMAGE_LIBRARY ${leptonica_folder}/${CMAKE_MATCH_1})  # install() takes it along
+target_link_libraries(leptonica INTERFACE ${CMAKE_DL_LIBS})
 set(SWOOP_samples_LIBRARIES leptonica)  # images as calibration samples
+set(SWOOP_samples_TEST_LIBRARIES ${LEPTONICA_LIBRARY})
