@@ -1,5 +1,5 @@
 // Part of regor's library instead of its mlw_encode.cpp: weights are encoded by swoop (src/npu/encode_weights.cpp), and
-// by regor's own encoder where swoop's has no code for them.
+// by regor's own encoder where they are all zeros.
 #include "architecture/mlw_encode.hpp"
 
 #include <mlw_encode.h>
@@ -66,7 +66,7 @@ MlwEncodeResult finished(mle_context_t *context, ml_encode_result_t &made, std::
   return result;
 }
 
-MlwEncodeResult encode_with_zero_runs(Weights &weights, int step, std::vector<uint8_t> &output) {
+MlwEncodeResult encode_by_regor(Weights &weights, int step, std::vector<uint8_t> &output) {
   const auto next = [](int32_t, ml_source_state_t *state, int16_t *buffer, int32_t size, void *argument) {
     Weights &all = *static_cast<Weights *>(argument);
     const int count = std::min(size, all.count - all.given);
@@ -92,9 +92,10 @@ MlwEncodeResult mle_encode_proxy(IWeightSource *source, int chunkSize, std::vect
   const int part = (std::max(kLeast, chunkSize) + 15) / 16 * 16;
   Weights &weights = weights_of(source, chunkSize);
   const size_t before = output.size();
-  if (!swoop::encode_weights(weights.storage.get(), weights.count, part, output))
-    return encode_with_zero_runs(weights, chunkSize, output);
+  const int64_t zeros = swoop::encode_weights(weights.storage.get(), weights.count, part, output);
+  if (zeros < 0) return encode_by_regor(weights, chunkSize, output);
   MlwEncodeResult result;
+  result.zero_count = int(zeros);
   result.elements_read = weights.count;
   result.bytes_written = int(output.size() - before);
   bool used[512] = {};

@@ -1,7 +1,7 @@
 // Weights as the NPU reads them: a palette of the most common ones, then slices of symbols. A symbol is a place in the
 // palette, or comes after it. A slice writes symbols with a Golomb-Rice code: quotients in units of up to three, 12
-// units at a time, and what is left of their symbols after the next 12. How regor chooses all of this, number for
-// number.
+// units at a time, and what is left of their symbols after the next 12. Where most weights are zeros, the lengths of
+// their runs are written in between. How regor chooses all of this, number for number.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -151,8 +151,8 @@ Palette palette_of(const Counts& counts, int64_t count) {
   return palette;
 }
 
-void put_header(Bits& out, int64_t count, int coding, const Palette* palette) {
-  out.put(3, kNoZeroRuns);
+void put_header(Bits& out, int64_t count, int coding, uint64_t zero_runs, const Palette* palette) {
+  out.put(3, zero_runs);
   out.put(15, static_cast<uint64_t>(count - 1));
   out.put(3, coding == kOneWidth ? kNoQuotients : static_cast<uint64_t>(coding % kDivisors));
   out.put(1, coding >= kDivisors && coding != kOneWidth ? 1 : 0);
@@ -219,39 +219,185 @@ void put_slice(Bits& out, const int16_t* symbols, int64_t count, int coding, int
     put_quotients<false>(out, symbols, count, coding);
 }
 
-void put_part(Bits& out, const Counts& counts, const int16_t* weights, int64_t count) {
-  const Palette palette = palette_of(counts, count);
-  std::vector<int16_t> symbols(static_cast<size_t>(count));
-  for (size_t i = 0; i < symbols.size(); ++i) symbols[i] = palette.symbols[static_cast<size_t>(weights[i] + kMost + 1)];
+// The coding of runs of zeros: its divisor. Regor changes it where another one has saved 40 bits, from the first run
+// on.
+int divisor_of_runs(const std::vector<int32_t>& runs) {
+  constexpr int kCodings = 4, kChange = 40;
+  std::array<int64_t, kCodings> bits{};
+  size_t chosen = kCodings;
+  for (int32_t run : runs) {
+    const int64_t before = chosen < kCodings ? bits[chosen] : 0;
+    for (int divisor = 0; divisor < kCodings; ++divisor)
+      bits[static_cast<size_t>(divisor)] += (run >> divisor) + 1 + divisor;
+    const auto best = static_cast<size_t>(std::min_element(bits.begin(), bits.end()) - bits.begin());
+    if (chosen == kCodings || bits[best] + kChange < before) chosen = best;
+  }
+  return static_cast<int>(chosen);
+}
+
+// Numbers that are written in turn with others: some units of quotients, and the rests of those that ended in the units
+// before.
+template <typename Number>
+struct InTurn {
+  const Number* numbers;
+  int64_t count;
+  int divisor;
+  int64_t done = 0, done_before = 0, written = 0;  // whose quotients are in these units, in those before, all of it
+  bool active = false;
+  uint64_t units = 0, seconds = 0;
+  int second_count = 0;
+
+  uint64_t number(int64_t i) const { return static_cast<uint64_t>(static_cast<uint32_t>(numbers[i])); }
+
+  void put_rests(Bits& out) {
+    for (; written < done_before; ++written) out.put(divisor, number(written) & ((uint64_t{1} << divisor) - 1));
+    done_before = done;
+  }
+};
+
+struct Symbols : InTurn<int16_t> {
+  bool cut_off, one_width;
+  int64_t loaded = 0;
+  uint64_t pending_units = 0, pending_seconds = 0;
+  int unit_count = 0, pending_count = 0;
+  uint64_t ends = 0;  // by unit: it is the last of its symbol
+
+  void next() {
+    if (one_width) {
+      done = std::min(count, done + (divisor > 5 ? 8 : kUnits));
+      return;
+    }
+    while (unit_count < kUnits && loaded < count) {
+      const auto quotient = static_cast<unsigned>(number(loaded++) >> divisor);
+      const unsigned pairs = cut_off ? 0 : quotient / 2, left = quotient - 2 * pairs;
+      const uint64_t ones = (uint64_t{1} << pairs) - 1;
+      pending_units |= (ones | uint64_t{left > 0} << pairs) << unit_count;
+      pending_seconds |= (ones | uint64_t{left > 1} << pairs) << pending_count;
+      unit_count += static_cast<int>(pairs) + 1;
+      pending_count += static_cast<int>(pairs) + (left > 0 ? 1 : 0);
+      ends |= uint64_t{1} << (unit_count - 1);
+    }
+    constexpr uint64_t kMask = (1u << kUnits) - 1;
+    units = pending_units & kMask;
+    second_count = std::popcount(units);
+    seconds = pending_seconds & ((uint64_t{1} << second_count) - 1);
+    done += std::popcount(ends & kMask);
+    pending_units >>= kUnits;
+    pending_seconds >>= second_count;
+    pending_count -= second_count;
+    ends >>= kUnits;
+    unit_count = std::max(0, unit_count - kUnits);
+  }
+};
+
+struct Runs : InTurn<int32_t> {
+  int unit_count = divisor < 3 ? 12 : 8;
+  int64_t left = -1;  // ones of the run at hand; none: it is not begun
+
+  void next() {
+    units = 0;
+    for (int unit = 0; unit < unit_count && done < count; ++unit) {
+      if (left < 0) left = static_cast<int64_t>(number(done) >> divisor);
+      if (left > 0) units |= uint64_t{1} << unit;
+      if (--left < 0) ++done;
+    }
+  }
+};
+
+// Weights are at most eight ahead of the runs before them.
+void put_in_turn(Bits& out, Symbols symbols, Runs runs) {
+  constexpr int64_t kAhead = 8;
+  bool symbols_before = false, runs_before = false;
+  do {
+    const int64_t ahead = symbols.done - runs.done;
+    symbols.active = ahead < kAhead && symbols.done < symbols.count;
+    runs.active = ahead >= 0 && runs.done < runs.count;
+    if (symbols.active) symbols.next();
+    if (runs.active) runs.next();
+    if (symbols.active && !symbols.one_width) out.put(kUnits, symbols.units);
+    if (runs.active) out.put(runs.unit_count, runs.units);
+    if (symbols.active && !symbols.one_width) out.put(symbols.second_count, symbols.seconds);
+    symbols.put_rests(out);
+    runs.put_rests(out);
+    symbols_before = symbols.active;
+    runs_before = runs.active;
+  } while (symbols_before || runs_before);
+}
+
+// Zeros are left out of the symbols; before each of those, and at the end, is a run of them.
+struct Symbolic {
+  std::vector<int16_t> symbols;
+  std::vector<int32_t> runs;
+};
+Symbolic without_zeros(const Palette& palette, const int16_t* weights, int64_t count) {
+  Symbolic result;
+  result.runs.push_back(0);
+  for (int64_t i = 0; i < count; ++i) {
+    if (weights[i] == 0) {
+      ++result.runs.back();
+      continue;
+    }
+    result.symbols.push_back(palette.symbols[static_cast<size_t>(weights[i] + kMost + 1)]);
+    result.runs.push_back(0);
+  }
+  return result;
+}
+
+Symbolic with_zeros(const Palette& palette, const int16_t* weights, int64_t count) {
+  Symbolic result;
+  result.symbols.resize(static_cast<size_t>(count));
+  for (size_t i = 0; i < result.symbols.size(); ++i)
+    result.symbols[i] = palette.symbols[static_cast<size_t>(weights[i] + kMost + 1)];
+  return result;
+}
+
+// Returns the zeros that are written as runs.
+int64_t put_part(Bits& out, Counts counts, const int16_t* weights, int64_t count, bool zero_runs) {
+  const int64_t zeros = zero_runs ? std::exchange(counts[kMost + 1], 0) : 0;
+  const Palette palette = palette_of(counts, count - zeros);
+  const Symbolic parts = zero_runs ? without_zeros(palette, weights, count) : with_zeros(palette, weights, count);
+  const auto symbols = static_cast<int>(parts.symbols.size());
+  const int run_divisor = zero_runs ? divisor_of_runs(parts.runs) : 0;
   std::vector<grc_param_t> slices;
-  search_grc_params(symbols.data(), static_cast<int>(count), 0, palette.width, slices, false);
+  search_grc_params(parts.symbols.data(), symbols, 0, palette.width, slices, false);
   int at = 0;
   for (const grc_param_t& slice : slices)
     while (at < slice.end_pos) {
       const int size = std::min(slice.end_pos - at, kLongestSlice);
-      put_header(out, size, slice.cfg, at == 0 ? &palette : nullptr);
-      put_slice(out, symbols.data() + at, size, slice.cfg, palette.width);
+      const bool first = at == 0;  // it begins with a run too
+      put_header(out, size, slice.cfg, zero_runs ? static_cast<uint64_t>(run_divisor) : kNoZeroRuns,
+                 first ? &palette : nullptr);
+      if (zero_runs) {
+        const bool one_width = slice.cfg == kOneWidth;
+        const int divisor = one_width ? palette.width : slice.cfg % kDivisors;
+        put_in_turn(out, {{parts.symbols.data() + at, size, divisor}, slice.cfg >= kDivisors, one_width},
+                    {{parts.runs.data() + at + (first ? 0 : 1), size + (first ? 1 : 0), run_divisor}});
+      } else {
+        put_slice(out, parts.symbols.data() + at, size, slice.cfg, palette.width);
+      }
       at += size;
     }
+  return zeros;
 }
 
 }  // namespace
 
-bool encode_weights(const int16_t* weights, int64_t count, int64_t part, std::vector<uint8_t>& stream) {
+int64_t encode_weights(const int16_t* weights, int64_t count, int64_t part, std::vector<uint8_t>& stream) {
   const size_t before = stream.size();
+  int64_t zeros = 0;
   Bits out(stream);
   for (int64_t at = 0; at < count; at += part) {
     const int64_t size = std::min(part, count - at);
     const Counts counts = count_weights(weights + at, size);
-    if (has_zero_runs(counts, weights + at, size)) {
+    if (counts[kMost + 1] == size) {
       stream.resize(before);
-      return false;
+      return -1;
     }
-    put_part(out, counts, weights + at, size);
+    zeros += put_part(out, counts, weights + at, size, has_zero_runs(counts, weights + at, size));
   }
   out.put(3, kEnd);
   out.finish();
-  return true;
+  return zeros;
 }
 
 }  // namespace swoop

@@ -26,9 +26,9 @@ struct TimedRange {
 // `limit`. Takes the place of regor's hillclimb_allocator.cpp (cmake/regor_place.cpp). Returns the end.
 int64_t place_ranges(std::vector<TimedRange>& ranges, int64_t limit);
 
-// Appends the stream that the NPU reads weights from. Every `part` of them has a palette of its own. False: most of
-// them are runs of zeros, which regor's own encoder writes in another way; then nothing is appended. Takes the place of
-// regor's mlw_encode.cpp (cmake/regor_encode.cpp).
-bool encode_weights(const int16_t* weights, int64_t count, int64_t part, std::vector<uint8_t>& stream);
+// Appends the stream that the NPU reads weights from. Every `part` of them has a palette of its own. Returns how many
+// zeros are written as runs. Negative: a part has nothing but zeros, which regor's own encoder has a form for; then
+// nothing is appended. Takes the place of regor's mlw_encode.cpp (cmake/regor_encode.cpp).
+int64_t encode_weights(const int16_t* weights, int64_t count, int64_t part, std::vector<uint8_t>& stream);
 
 }  // namespace swoop
