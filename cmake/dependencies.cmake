@@ -25,7 +25,7 @@ set(SWOOP_VELA_VERSION 5.1.0)  # the release that executorch 1.5.1 pins, so that
 set(REGOR_SOURCE ${SWOOP_CACHE}/regor-${SWOOP_VELA_VERSION}/src/ethosu/regor)
 # A library per way of building it: clones of several commits share the cache.
 set(regor_recipe "")
-foreach(file tools/regor.sh cmake/regor_unity.cmake cmake/regor_place.cpp src/npu/regor_parts.h)
+foreach(file tools/regor.sh cmake/regor_unity.cmake cmake/regor_place.cpp cmake/regor_encode.cpp cmake/regor_hash.cpp src/npu/regor_parts.h)
   file(SHA256 ${CMAKE_SOURCE_DIR}/${file} hash)
   string(APPEND regor_recipe ${hash})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${file})
@@ -87,12 +87,20 @@ endforeach()
 # for AVX2 is left for the linker to choose for the whole program.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/product_avx2.cpp PROPERTIES COMPILE_OPTIONS "-O3;-mavx2;-mfma")
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/product_avx512.cpp PROPERTIES COMPILE_OPTIONS "-O3;-mavx512f;-mfma")
 endif()
 # Eigen's headers take long to compile: one file has them.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/support/half.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 find_path(LEPTONICA_INCLUDE leptonica/allheaders.h REQUIRED)
 find_library(LEPTONICA_LIBRARY leptonica REQUIRED)
+# Loaded when there are images, by the name that it would be linked by.
+execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${LEPTONICA_LIBRARY} OUTPUT_VARIABLE leptonica_header COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCH "SONAME +([^ \n]+)" leptonica_name "${leptonica_header}")
 add_library(leptonica INTERFACE)
 target_include_directories(leptonica SYSTEM INTERFACE ${LEPTONICA_INCLUDE})
-target_link_libraries(leptonica INTERFACE ${LEPTONICA_LIBRARY})
+target_compile_definitions(leptonica INTERFACE SWOOP_LEPTONICA="${CMAKE_MATCH_1}")
+get_filename_component(leptonica_folder ${LEPTONICA_LIBRARY} DIRECTORY)
+set(IMAGE_LIBRARY ${leptonica_folder}/${CMAKE_MATCH_1})  # install() takes it along
+target_link_libraries(leptonica INTERFACE ${CMAKE_DL_LIBS})
 set(SWOOP_samples_LIBRARIES leptonica)  # images as calibration samples
+set(SWOOP_samples_TEST_LIBRARIES ${LEPTONICA_LIBRARY})

@@ -6,7 +6,7 @@ add_custom_target(regor_library DEPENDS ${REGOR_LIBRARY})  # nobody need depend 
 add_library(regor STATIC IMPORTED)
 set_target_properties(regor PROPERTIES
   IMPORTED_LOCATION ${REGOR_LIBRARY}
-  INTERFACE_INCLUDE_DIRECTORIES "${REGOR_SOURCE}/include;${CMAKE_BINARY_DIR}/regor"  # SYSTEM, as of every import
+  INTERFACE_INCLUDE_DIRECTORIES "${REGOR_SOURCE}/include;${REGOR_SOURCE}/dependencies/mlw_codec/include;${CMAKE_BINARY_DIR}/regor"  # SYSTEM, as of every import
   INTERFACE_LINK_LIBRARIES "Threads::Threads;swoop_npu")  # which has the inner loops that are not regor's own
 
 set(vela_ini ${REGOR_SOURCE}/../config_files/Arm/vela.ini)

@@ -1,12 +1,12 @@
 # Runs at install time: copies the shared libraries of the system that the program and the run library need, the licence of the Debian
 # package that each comes from, and writes the list of everything that is bundled (sbom.json, CycloneDX).
 file(GET_RUNTIME_DEPENDENCIES
-  EXECUTABLES ${program} LIBRARIES ${run_library}
+  EXECUTABLES ${program} LIBRARIES ${run_library} ${image_library}
   RESOLVED_DEPENDENCIES_VAR libraries
   PRE_EXCLUDE_REGEXES "^ld-linux" "^libc\\.so" "^lib(m|dl|rt|pthread|stdc\\+\\+|gcc_s)\\.so" "^libexecutorch")
 set(prefix $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX})
 set(files "")
-foreach(library ${libraries})
+foreach(library ${image_library} ${libraries})
   get_filename_component(name ${library} NAME)
   file(REAL_PATH ${library} file)
   file(INSTALL ${file} DESTINATION ${prefix}/lib/swoop RENAME ${name})  # not as a link: a wheel has none

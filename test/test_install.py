@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("SWOOP_BUILD", ROOT / "build" / "release")).resolve()
 MODEL = ROOT / "test" / "models" / "moveaxis_int8.pt2"
+TAKES_IMAGES = ROOT / "test" / "models" / "resnet8_int8.pt2"
 
 PLANTED = """
 #include <stdio.h>
@@ -40,9 +41,9 @@ def hostile(tmp_path_factory):
     return folder
 
 
-def compile_model(program, folder, **environment):
+def compile_model(program, folder, *flags, model=MODEL, **environment):
     """Compiles and checks, which loads the run library."""
-    return subprocess.run([program, "compile", MODEL, "-o", folder / "model.pte", "--target", "ethos-u55-128"], cwd=folder,
+    return subprocess.run([program, "compile", model, "-o", folder / "model.pte", "--target", "ethos-u55-128", *flags], cwd=folder,
                           env={**os.environ, **environment}, capture_output=True, text=True, timeout=120)
 
 
@@ -62,6 +63,11 @@ def test_nothing_is_loaded_from_the_current_folder(installed, hostile):
         assert "PLANTED" not in done.stderr
 
 
+def test_what_reads_images_is_installed_by_the_name_that_it_is_loaded_by(installed):
+    names = re.findall(rb"liblept\.so\.\d+", (installed / "bin" / "swoop").read_bytes())
+    assert names and all((installed / "lib" / "swoop" / name.decode()).exists() for name in names)
+
+
 def test_a_program_without_its_library_says_where_it_looked(installed, hostile, tmp_path):
     shutil.copy(installed / "bin" / "swoop", tmp_path / "swoop")
     done = compile_model(tmp_path / "swoop", hostile)
@@ -72,7 +78,10 @@ def test_a_program_without_its_library_says_where_it_looked(installed, hostile, 
 
 def test_libraries_come_from_the_installed_folder_or_the_system(installed, tmp_path):
     done = compile_model(installed / "bin" / "swoop", tmp_path, LD_DEBUG="libs")
-    loaded = re.findall(r"calling init: (/\S+)", done.stderr)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "one.ppm").write_bytes(b"P6 1 1 255 abc")
+    with_images = compile_model(installed / "bin" / "swoop", tmp_path, "--calibrate", tmp_path / "images", model=TAKES_IMAGES, LD_DEBUG="libs")
+    loaded = re.findall(r"calling init: (/\S+)", done.stderr + with_images.stderr)
     ours = [path for path in loaded if not path.startswith(("/lib", "/usr/lib"))]
     assert {Path(path).name for path in ours} >= {"libswoop_run.so", "libexecutorch.so", "liblept.so.5", "libpng16.so.16"}
     rest = {Path(path).name.split(".")[0].split("-")[0] for path in loaded if path not in ours}

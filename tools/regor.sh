@@ -17,8 +17,8 @@ trap 'rm -rf "$work"' EXIT
 cmake=cmake
 [[ -x /usr/bin/cmake ]] && cmake=/usr/bin/cmake  # Debian's, which is new enough, before whatever else is in PATH
 # regor's own Release is -O3 with link-time optimisation and warnings as errors. -O2 compiles faster and writes the same programs as
-# fast. Ten files at a time read the headers they share once. The bindings, and with them Python, are not needed. Two inner loops are
-# ours: the header declares them, and whoever links the library brings them (src/npu).
+# fast. Ten files at a time read the headers they share once. The bindings, and with them Python, are not needed. Some inner loops
+# are ours: the header declares them, and whoever links the library brings them (src/npu).
 if ! { "$cmake" -S "$source" -B "$work" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" \
          -DCMAKE_CXX_FLAGS="-include $root/src/npu/regor_parts.h" \
          -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=10 -DCMAKE_PROJECT_regor_INCLUDE="$root/cmake/regor_unity.cmake" \

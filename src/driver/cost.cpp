@@ -29,20 +29,37 @@ std::map<std::string_view, std::string> values_of_nodes(const Graph& region) {
   return values;
 }
 
+// Two hashes side by side, each as in support/hash.h.
 Fingerprint fingerprint(Bytes file) {
-  constexpr uint64_t kOtherSeed = 0x9e3779b97f4a7c15ull;
-  return {file.size(), hash_bytes(file), hash_bytes(file, kOtherSeed)};
+  constexpr uint64_t kPrime = 0x100000001b3ull, kOther = 0x9e3779b97f4a7c15ull;
+  uint64_t first = hash_bytes({}), second = kOther;
+  size_t i = 0;
+  for (; i + 8 <= file.size(); i += 8) {
+    const auto word = load<uint64_t>(file.data() + i);
+    first = (first ^ word) * kPrime;
+    second = (second ^ word) * kOther;
+    first ^= first >> 32;
+    second ^= second >> 32;
+  }
+  const Bytes rest = file.subspan(i);
+  return {file.size(), hash_bytes(rest, first), hash_bytes(rest, second)};
+}
+
+const NpuProgram* known_program(const Pipeline& pipeline, const Fingerprint& tosa) {
+  const auto known = std::ranges::find(pipeline.priced, tosa, &PricedProgram::tosa);
+  return known == pipeline.priced.end() ? nullptr : &known->program;
 }
 
 // As regor compiles it, unless it has done so before. Null: it does not.
 const NpuProgram* priced(const Buffer& tosa, const std::string& name, Pipeline& pipeline) {
-  if (const NpuProgram* known = priced_program(pipeline, tosa)) return known;
+  const Fingerprint print = fingerprint(tosa);
+  if (const NpuProgram* known = known_program(pipeline, print)) return known;
   Timer timer;
   Result<NpuProgram> program = npu_code(tosa, pipeline.target, pipeline.options, name);
   pipeline.pricing += timer.elapsed();
   if (!program) return nullptr;
   CHECK(program->estimates, "regor gave no estimates for {}", name);
-  return &pipeline.priced.emplace_back(PricedProgram{fingerprint(tosa), std::move(*program)}).program;
+  return &pipeline.priced.emplace_back(PricedProgram{print, std::move(*program)}).program;
 }
 
 // Programs run one after the other in the same SRAM and DRAM, but each has constants of its own in flash.
@@ -58,9 +75,7 @@ void add_totals(const Estimates& estimates, Cost& cost) {
 }  // namespace
 
 const NpuProgram* priced_program(const Pipeline& pipeline, const Buffer& tosa) {
-  if (pipeline.priced.empty()) return nullptr;
-  const auto known = std::ranges::find(pipeline.priced, fingerprint(tosa), &PricedProgram::tosa);
-  return known == pipeline.priced.end() ? nullptr : &known->program;
+  return pipeline.priced.empty() ? nullptr : known_program(pipeline, fingerprint(tosa));
 }
 
 std::optional<Cost> npu_cost(const Graph& quantized, Pipeline& pipeline) {

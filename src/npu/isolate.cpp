@@ -165,7 +165,8 @@ Result<Buffer> run_isolated(IsolatedBody body, Bytes head, Bytes tail, const Iso
   if (result.fd() < 0 || ftruncate(result.fd(), kPayloadOffset) != 0) {
     return error("could not be started: no shared memory ({})", std::strerror(errno));
   }
-  const IsolatedCall call{body, limits};
+  IsolatedCall call{body, limits};
+  call.limits.memory_bytes = memory_limit(limits);  // here, where it is known already
   pid_t child = fork_from_server(call, head, tail, result.fd());
   if (child < 0) child = fork();
   if (child < 0) return error("could not be started: no process ({})", std::strerror(errno));

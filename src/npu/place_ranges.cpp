@@ -39,7 +39,7 @@ class Placement {
 
   int64_t search(int64_t limit) {
     constexpr int kMost = 99999, kPatience = 5000;  // changes in all, and without an improvement if it fits
-    int64_t best = place_from(0, std::numeric_limits<int64_t>::max());
+    int64_t best = place_all();
     int improved = 0;
     for (int i = 0; best > lowest_end_ && i < kMost; ++i) {
       const int64_t end = change(best, i - improved);
@@ -104,12 +104,12 @@ class Placement {
     });
   }
 
-  // The lowest address at which no neighbour is in the way.
+  // The lowest address at which no neighbour is in the way that had its turn before.
   void place_one(int i) {
+    Place& to = place(i);
     taken_.clear();
     for (int other : neighbours(i))
-      if (const Place& at = place(other); at.address != kNowhere) taken_.push_back({at.address, at.end, other});
-    Place& to = place(i);
+      if (const Place& at = place(other); at.turn < to.turn) taken_.push_back({at.address, at.end, other});
     to.address = 0;
     to.below = kNobody;
     for (bool fits = false; !fits;) {
@@ -124,14 +124,43 @@ class Placement {
     to.end = to.address + range(i).size;
   }
 
-  // Places all from a turn on, as long as none ends above `best`. Those before keep their places.
+  int64_t place_all() {
+    for (size_t turn = 0; turn < count_; ++turn) place(order_[turn]).turn = static_cast<int>(turn);
+    must_move_.assign(count_, true);
+    return place_from(0, std::numeric_limits<int64_t>::max());
+  }
+
+  // Those whose turn has changed, and their neighbours that had their turn after them and now before, or the other way
+  // round.
+  void find_moves() {
+    must_move_.assign(count_, false);
+    for (int turn : changed_) {
+      must_move_[static_cast<size_t>(at_turn(turn))] = true;
+      place(at_turn(turn)).turn = turn;
+    }
+    for (int turn : changed_) {
+      const int i = at_turn(turn);
+      const int before = places_before_[static_cast<size_t>(i)].turn;
+      for (int other : neighbours(i)) {
+        const bool was_later = before < places_before_[static_cast<size_t>(other)].turn;
+        if (was_later != (turn < place(other).turn)) must_move_[static_cast<size_t>(other)] = true;
+      }
+    }
+  }
+
+  // Places those that must move from a turn on, as long as none ends above `best`, and whoever has a neighbour that
+  // moved before. All others would come to where they are.
   int64_t place_from(int first, int64_t best) {
-    for (size_t turn = static_cast<size_t>(first); turn < count_; ++turn) place(order_[turn]).address = kNowhere;
     int64_t end = first > 0 ? ends_[static_cast<size_t>(first) - 1] : 0;
     for (size_t turn = static_cast<size_t>(first); turn < count_ && end <= best; ++turn) {
-      place_one(order_[turn]);
-      place(order_[turn]).turn = static_cast<int>(turn);
-      end = std::max(end, place(order_[turn]).end);
+      const int i = order_[turn];
+      if (must_move_[static_cast<size_t>(i)]) {
+        const int64_t before = place(i).address;
+        place_one(i);
+        if (place(i).address != before)
+          for (int other : neighbours(i)) must_move_[static_cast<size_t>(other)] = true;
+      }
+      end = std::max(end, place(i).end);
       ends_[turn] = end;
     }
     return end;
@@ -144,6 +173,7 @@ class Placement {
     const int first = *std::min_element(changed_.begin(), changed_.end());
     places_before_ = places_;
     ends_before_ = ends_;
+    find_moves();
     const int64_t end = place_from(first, best);
     if (end <= best) return end;
     places_ = places_before_;
@@ -228,8 +258,9 @@ class Placement {
   std::vector<int> changed_;   // turns that changed places, in pairs
   std::vector<Place> places_before_;
   std::vector<int64_t> ends_before_;
-  std::vector<Taken> taken_;    // what place_one() works with
-  std::vector<bool> involved_;  // what choose_change() works with
+  std::vector<Taken> taken_;     // what place_one() works with
+  std::vector<bool> must_move_;  // what place_from() works with
+  std::vector<bool> involved_;   // what choose_change() works with
   std::vector<int> turns_, outsiders_;
   std::map<int, std::vector<int>> reached_;
   int64_t lowest_end_ = 0;  // what is in use at the busiest time

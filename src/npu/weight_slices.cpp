@@ -2,18 +2,14 @@
 // cut off after two, or numbers of one width. The search walks over the symbols once and keeps, per coding, how many
 // bits all symbols so far take if the slice at hand has it. All codings are looked at side by side, in vector
 // registers.
+#include "npu/weight_slices.h"
+
 #include <array>
 #include <cstring>
 #include <limits>
 
-#include "npu/regor_parts.h"
 #include "support/check.h"
 #include "support/clones.h"
-
-struct grc_param_t {  // as in regor's mlw_encode.cpp
-  int cfg = 0;
-  int end_pos = 0;
-};
 
 namespace swoop {
 namespace {

@@ -85,22 +85,31 @@ void pack_windows(const Geometry& geometry, const float* image, int64_t k0, int6
   }
 }
 
-// Sums over a kernel's taps for `count` windows side by side. The sums stay in registers while the taps go by.
+// Sums over a kernel's taps for `count` windows side by side. The sums stay in registers while the taps go by: they are
+// vectors by name, because the compiler keeps small arrays in memory.
 SWOOP_CLONES void sum_taps(const float* from, const std::vector<int64_t>& offsets, const float* weights, int64_t count,
                            float* to) {
+  using Lanes [[gnu::vector_size(32), gnu::aligned(4), gnu::may_alias]] = float;
+  constexpr int64_t kWidth = sizeof(Lanes) / sizeof(float);
   const auto taps = offsets.size();
-  const auto sum_block = [&](int64_t j, auto size) __attribute__((always_inline)) {
-    float sums[size] = {};
+  const auto sum_block = [&](int64_t j, auto vectors) __attribute__((always_inline)) {
+    Lanes sums[vectors] = {};
     for (size_t k = 0; k < taps; ++k) {
-      const float* x = from + offsets[k] + j;
-      for (int64_t i = 0; i < size; ++i) sums[i] += weights[k] * x[i];
+      const auto* x = reinterpret_cast<const Lanes*>(from + offsets[k] + j);
+      for (int64_t i = 0; i < vectors; ++i) sums[i] += weights[k] * x[i];
     }
-    std::copy_n(sums, size, to + j);
+    for (int64_t i = 0; i < vectors; ++i) reinterpret_cast<Lanes*>(to + j)[i] = sums[i];
   };
   int64_t j = 0;
-  for (; j + 32 <= count; j += 32) sum_block(j, std::integral_constant<int64_t, 32>());
-  for (; j + 8 <= count; j += 8) sum_block(j, std::integral_constant<int64_t, 8>());
-  for (; j < count; ++j) sum_block(j, std::integral_constant<int64_t, 1>());
+  for (; j + 8 * kWidth <= count; j += 8 * kWidth) sum_block(j, std::integral_constant<int64_t, 8>());
+  for (; j + 2 * kWidth <= count; j += 2 * kWidth) sum_block(j, std::integral_constant<int64_t, 2>());
+  for (; j + kWidth <= count; j += kWidth) sum_block(j, std::integral_constant<int64_t, 1>());
+  if (j < count && count >= kWidth) return sum_block(count - kWidth, std::integral_constant<int64_t, 1>());
+  for (; j < count; ++j) {
+    float sum = 0;
+    for (size_t k = 0; k < taps; ++k) sum += weights[k] * from[offsets[k] + j];
+    to[j] = sum;
+  }
 }
 
 // A plane whose columns are sorted by which window first reads them: with a stride of 2 all even columns of all lines

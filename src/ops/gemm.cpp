@@ -28,7 +28,9 @@ using Multiply = void (*)(const Product&);
 
 Multiply choose_multiply() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return multiply_avx2;
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx2 && __builtin_cpu_supports("avx512f")) return multiply_avx512;
+  if (avx2) return multiply_avx2;
 #endif
   return multiply_plain;
 }

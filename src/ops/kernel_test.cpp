@@ -149,6 +149,27 @@ TEST(Gemm, is_right_without_avx2_too) {
   }
 }
 
+#if defined(__x86_64__)
+TEST(Gemm, wider_vectors_give_the_same_bits) {
+  if (!__builtin_cpu_supports("avx512f")) GTEST_SKIP() << "this machine has no AVX-512";
+  std::vector<GemmCase> cases;
+  for (int64_t m : {1, 2, 3, 8, 13, 128})
+    for (int64_t n : {1, 23, 24, 25, 26, 31, 40, 48, 71, 72, 97, 120, 383, 384})
+      for (int64_t k : {1, 7, 8, 27, 256, 287, 288, 289, 576, 600, 1300}) {
+        const bool a_by_column = (m + k) % 2 == 0, b_by_column = (n + k) % 3 == 0;
+        cases.push_back({m, n, k, a_by_column, b_by_column});
+      }
+  for (const GemmCase& c : cases)
+    for (bool add : {false, true}) {
+      Operands narrow(c, 3), wide(c, 3);
+      for (Operands* one : {&narrow, &wide}) std::fill(one->result.begin(), one->result.end(), 0.37f);
+      multiply_avx2({c.m, c.n, c.k, narrow.a_view, narrow.b_view, narrow.to, c.n, add});
+      multiply_avx512({c.m, c.n, c.k, wide.a_view, wide.b_view, wide.to, c.n, add});
+      ASSERT_EQ(narrow.result, wide.result) << c.m << " " << c.n << " " << c.k << " " << add;
+    }
+}
+#endif
+
 TEST(Gemm, bits_do_not_depend_on_threads_or_alignment) {
   for (const GemmCase& c : kGemmCases)
     for (bool pack : {false, true}) {
@@ -352,9 +373,10 @@ TEST(Conv, depthwise_sums_equal_dense_ones) {
   struct Case {
     int64_t height, width, kernel, stride_y, stride_x, dilation, pad;
   };
-  for (const Case& c : {Case{9, 5, 3, 1, 1, 1, 1}, Case{20, 41, 3, 1, 1, 1, 0}, Case{20, 41, 5, 2, 2, 1, 2},
-                        Case{12, 30, 3, 1, 2, 2, 1}, Case{12, 11, 3, 2, 1, 1, 1}, Case{7, 8, 3, 3, 3, 1, 0},
-                        Case{5, 70, 1, 1, 2, 1, 0}}) {
+  for (const Case& c :
+       {Case{9, 5, 3, 1, 1, 1, 1}, Case{20, 41, 3, 1, 1, 1, 0}, Case{20, 41, 5, 2, 2, 1, 2},
+        Case{12, 30, 3, 1, 2, 2, 1}, Case{12, 11, 3, 2, 1, 1, 1}, Case{7, 8, 3, 3, 3, 1, 0}, Case{5, 70, 1, 1, 2, 1, 0},
+        Case{6, 3, 2, 1, 1, 1, 0}, Case{1, 15, 3, 1, 1, 1, 1}, Case{3, 151, 3, 1, 1, 1, 1}}) {
     const auto size = [&](int64_t in, int64_t stride) {
       return (in + 2 * c.pad - c.dilation * (c.kernel - 1) - 1) / stride + 1;
     };

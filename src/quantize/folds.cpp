@@ -1,6 +1,7 @@
 #include "quantize/folds.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "quantize/known_constants.h"
@@ -24,10 +25,13 @@ class Seen {
 
   // How often it changes from rising to falling or back.
   int turns() const {
+    std::array<float, Statistics::kBins> x, all;
+    for (size_t bin = 0; bin < x.size(); ++bin) x[bin] = static_cast<float>(middle(bin));
+    function_->map(x.data(), all.data(), x.size(), parameter(Key::Alpha), parameter(Key::Beta));
     int count = 0;
-    double last = at(0), direction = 0;
-    for (size_t bin = 1; bin < Statistics::kBins; ++bin) {
-      const double y = at(bin), rise = y - last;
+    double last = static_cast<double>(all[0]), direction = 0;
+    for (size_t bin = 1; bin < all.size(); ++bin) {
+      const double y = static_cast<double>(all[bin]), rise = y - last;
       if (rise * direction < 0) ++count;
       if (rise != 0) direction = rise;
       last = y;
@@ -59,9 +63,9 @@ class Seen {
   }
   double at(size_t bin) const { return of(middle(bin)); }
   double of(double x) const {
-    auto parameter = [&](Key key) { return static_cast<float>(n_.real(key, 0)); };
     return function_->of(static_cast<float>(x), parameter(Key::Alpha), parameter(Key::Beta));
   }
+  float parameter(Key key) const { return static_cast<float>(n_.real(key, 0)); }
 
   const Node& n_;
   const Statistics& s_;

@@ -92,7 +92,7 @@ Range mse_range(const Statistics& s, int levels) {
   double lowest = std::min(min, 0.0);
   double highest = std::max(static_cast<double>(s.max), 0.0);
   auto rounded = static_cast<double>(s.count);
-  const size_t highs = highest > 0 ? kParts / 2 + 1 : 1;
+  size_t highs = highest > 0 ? kParts / 2 + 1 : 1;
   double high[kParts / 2 + 1], above[kParts / 2 + 1], errors[kParts / 2 + 1];
   for (size_t j = 0; j < highs; ++j) {
     high[j] = highest * (1.0 - static_cast<double>(j) / kParts);
@@ -100,9 +100,13 @@ Range mse_range(const Statistics& s, int levels) {
   }
   Range best{lowest, highest};
   double least = std::numeric_limits<double>::infinity();
+  // What is clipped on one side alone already costs more than the best so far. The sums are not exact, hence the slack.
+  const double slack = 1e-9 * rounded * std::max(lowest * lowest, highest * highest);
   for (int i = 0; i <= (lowest < 0 ? kParts / 2 : 0); ++i) {
     double low = lowest * (1.0 - static_cast<double>(i) / kParts);
     double below = low > min ? clipped_below(low) : 0.0;
+    if (below > least + slack) continue;
+    while (highs > 1 && above[highs - 1] > least + slack) --highs;
     for (size_t j = 0; j < highs; ++j) {
       const double step = (high[j] - low) / (levels - 1);
       errors[j] = below + above[j] + rounded * step * step / 12;

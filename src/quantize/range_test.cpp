@@ -42,6 +42,63 @@ TEST(Statistics, counts_every_finite_element_once) {
   EXPECT_TRUE(s.has_nan);
 }
 
+// What a histogram becomes over a wider range: each bin in 16 parts, one after the other.
+std::vector<double> spread_by_parts(const std::vector<double>& bins, float min, float max, float low, float high) {
+  constexpr int kParts = 16;
+  const auto count = static_cast<double>(bins.size());
+  const double width = (static_cast<double>(max) - static_cast<double>(min)) / count;
+  const auto per_width = static_cast<float>(count / (static_cast<double>(high) - static_cast<double>(low)));
+  std::vector<double> to(bins.size());
+  for (size_t i = 0; i < bins.size(); ++i)
+    for (int part = 0; part < kParts; ++part) {
+      const double x = static_cast<double>(min) + (static_cast<double>(i) + (part + 0.5) / kParts) * width;
+      const double at = (x - static_cast<double>(low)) * static_cast<double>(per_width);
+      to[static_cast<size_t>(std::clamp(at, 0.0, count - 1))] += bins[i] / kParts;
+    }
+  return to;
+}
+
+TEST(Statistics, a_wider_range_takes_the_bins_apart) {
+  for (float wider : {1.0001f, 1.01f, 1.3f, 2.0f, 7.0f, 900.0f}) {
+    Statistics s;
+    s.add(normal(20000, 3));
+    for (int again = 0; again < 12; ++again) {  // the first ones without rounding, the last ones with
+      const std::vector<double> before = s.bins;
+      const float min = s.min, max = s.max;
+      const std::vector<float> ends = {min * wider, max * (wider + 0.001f)};
+      s.add(ends);
+      std::vector<double> expected = spread_by_parts(before, min, max, s.min, s.max);
+      ++expected.front();
+      ++expected.back();
+      for (size_t b = 0; b < expected.size(); ++b) ASSERT_NEAR(s.bins[b], expected[b], 1e-9) << wider << " " << b;
+      if (again < 8) {
+        ASSERT_EQ(s.bins, expected) << wider << " " << again;
+      }
+    }
+  }
+}
+
+TEST(Statistics, channels_are_summed_in_the_order_of_their_elements) {
+  const std::vector<float> x = normal(3 * 11 * 37, 9);  // three cycles of eleven channels
+  ChannelStatistics s;
+  s.add(x, 11, 37);
+  for (size_t c = 0; c < 11; ++c) {
+    double sum = 0;
+    float largest = 0;
+    for (size_t cycle = 0; cycle < 3; ++cycle) {
+      double total = 0;
+      for (size_t i = 0; i < 37; ++i) {
+        const float value = x[(cycle * 11 + c) * 37 + i];
+        total += static_cast<double>(value);
+        largest = std::max(largest, std::fabs(value));
+      }
+      sum += total;
+    }
+    EXPECT_EQ(s.sum[c], sum);
+    EXPECT_EQ(s.largest[c], largest);
+  }
+}
+
 TEST(Statistics, what_lies_below_the_floor_is_left_out) {
   Statistics s;
   std::vector<float> x = {-1e9f, -3, 2, -INFINITY};

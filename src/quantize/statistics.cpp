@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <mutex>
 
@@ -92,16 +93,24 @@ SWOOP_CLONES void bin_block(const float* x, size_t count, Grid grid, int32_t* in
   }
 }
 
-void count_bins(const float* x, size_t count, Grid grid, std::span<uint64_t> totals) {
+using BinCounts = std::array<uint32_t, Statistics::kBins>;
+
+SWOOP_CLONES void add_counts(const uint32_t* counts, size_t count, double* to) {
+  for (size_t b = 0; b < count; ++b) to[b] += static_cast<double>(static_cast<int32_t>(counts[b]));
+}
+
+// Adds to the bins. At most 2^31 elements.
+void count_bins(const float* x, size_t count, Grid grid, std::vector<double>& bins) {
   constexpr size_t kBlock = 512, kFew = 4 * Statistics::kBins;
   int32_t index[kBlock];
   if (count <= kFew) {  // more counters would take longer than the counting
+    BinCounts counts{};
     for (size_t first = 0; first < count; first += kBlock) {
       const size_t size = std::min(kBlock, count - first);
       bin_block(x + first, size, grid, index);
-      for (size_t i = 0; i < size; ++i) ++totals[static_cast<size_t>(index[i])];
+      for (size_t i = 0; i < size; ++i) ++counts[static_cast<size_t>(index[i])];
     }
-    return;
+    return add_counts(counts.data(), counts.size(), bins.data());
   }
   std::vector<uint32_t> counters(4 * Statistics::kBins);
   for (size_t first = 0; first < count; first += kBlock) {
@@ -109,21 +118,25 @@ void count_bins(const float* x, size_t count, Grid grid, std::span<uint64_t> tot
     bin_block(x + first, size, grid, index);
     for (size_t i = 0; i < size; ++i) ++counters[4 * static_cast<size_t>(index[i]) + i % 4];
   }
-  for (size_t b = 0; b < Statistics::kBins; ++b)
-    totals[b] += uint64_t{counters[4 * b]} + counters[4 * b + 1] + counters[4 * b + 2] + counters[4 * b + 3];
+  BinCounts counts;
+  for (size_t b = 0; b < counts.size(); ++b)
+    counts[b] = counters[4 * b] + counters[4 * b + 1] + counters[4 * b + 2] + counters[4 * b + 3];
+  add_counts(counts.data(), counts.size(), bins.data());
 }
 
-std::vector<double> histogram(std::span<const float> values, Grid grid) {
-  std::vector<uint64_t> totals(Statistics::kBins);
+void add_histogram(std::span<const float> values, Grid grid, std::vector<double>& bins) {
+  constexpr size_t kMost = size_t{1} << 30;
   std::mutex mutex;
   parallel_for(values.size(), kGrain, [&](size_t first, size_t last) {
-    if (last - first == values.size()) return count_bins(values.data(), values.size(), grid, totals);
-    std::vector<uint64_t> own(Statistics::kBins);
-    count_bins(values.data() + first, last - first, grid, own);
-    std::lock_guard lock(mutex);
-    for (size_t b = 0; b < own.size(); ++b) totals[b] += own[b];
+    for (size_t end = 0; first < last; first = end) {
+      end = std::min(last, first + kMost);
+      if (end - first == values.size()) return count_bins(values.data(), values.size(), grid, bins);
+      std::vector<double> own(Statistics::kBins);
+      count_bins(values.data() + first, end - first, grid, own);
+      std::lock_guard lock(mutex);
+      for (size_t b = 0; b < own.size(); ++b) bins[b] += own[b];  // whole numbers: in any order
+    }
   });
-  return {totals.begin(), totals.end()};
 }
 
 constexpr int kParts = 16;  // of a bin that is spread: HistogramObserver's upsample rate
@@ -139,25 +152,75 @@ SWOOP_CLONES void bins_of_parts(double min, double width, double i, Grid grid, i
     bins[part] = static_cast<int32_t>(bin_at(min + (i + (part + 0.5) / kParts) * width, grid));
 }
 
-// Adds the mass of `from` over [min, max] to bins over `grid`.
-void spread(const std::vector<double>& from, float min, float max, Grid grid, std::vector<double>& to) {
-  const auto low = static_cast<double>(min);
-  const double width = (static_cast<double>(max) - low) / static_cast<double>(Statistics::kBins);
+// Where the first and the last part of each bin go.
+SWOOP_CLONES void ends_of_bins(double min, double width, Grid grid, int32_t* first, int32_t* last) {
+  for (int32_t i = 0; i < static_cast<int32_t>(Statistics::kBins); ++i) {
+    first[i] = static_cast<int32_t>(bin_at(min + (i + 0.5 / kParts) * width, grid));
+    last[i] = static_cast<int32_t>(bin_at(min + (i + (kParts - 0.5) / kParts) * width, grid));
+  }
+}
+
+// A histogram over [min, max] that is spread over another grid, part by part.
+struct Spreading {
+  double low, width;  // of its first bin, and of each
+  Grid grid;
+
+  Spreading(float min, float max, Grid to)
+      : low(static_cast<double>(min)),
+        width((static_cast<double>(max) - low) / static_cast<double>(Statistics::kBins)),
+        grid(to) {}
+
+  int32_t bin_of(size_t i, int part) const {
+    return static_cast<int32_t>(bin_at(low + (static_cast<double>(i) + (part + 0.5) / kParts) * width, grid));
+  }
+
+  // How many parts of bin `i` go where its first one goes, which is `bin`, and not where its last one does. Computed
+  // from the border between the two, then looked up, because that is rounded.
+  int parts_before(size_t i, int32_t bin) const {
+    const double border = static_cast<double>(grid.low) + (bin + 1) / static_cast<double>(grid.per_width);
+    const double at = ((border - low) / width - static_cast<double>(i)) * kParts + 0.5;
+    int count = std::clamp(static_cast<int>(at), 1, kParts - 1);
+    while (count > 1 && bin_of(i, count - 1) != bin) --count;
+    while (count < kParts - 1 && bin_of(i, count) == bin) ++count;
+    return count;
+  }
+};
+
+// Where no sum is rounded, parts that follow one another into a bin can be added at once.
+void spread_exactly(const std::vector<double>& from, const Spreading& how, std::vector<double>& to) {
+  std::array<int32_t, Statistics::kBins> firsts, lasts;
+  ends_of_bins(how.low, how.width, how.grid, firsts.data(), lasts.data());
   for (size_t i = 0; i < from.size(); ++i) {
     if (from[i] == 0) continue;
-    if (min == max) {
-      to[static_cast<size_t>(bin_at(low, grid))] += from[i];
-      continue;
+    double mass = from[i];
+    // The grid's bins are not narrower, up to rounding: a bin meets two of them, or three.
+    for (int32_t bin = firsts[i]; bin < lasts[i] && mass > 0; ++bin) {
+      double before = 0;
+      if (lasts[i] == firsts[i] + 1)
+        before = how.parts_before(i, bin) * (from[i] / kParts);
+      else
+        for (int part = 0; part < kParts; ++part) before += how.bin_of(i, part) == bin ? from[i] / kParts : 0;
+      to[static_cast<size_t>(bin)] += before;
+      mass -= before;
     }
+    to[static_cast<size_t>(lasts[i])] += mass;
+  }
+}
+
+// Adds the mass of `from` over [min, max] to bins over `grid`. `exact`: no sum is rounded.
+void spread(const std::vector<double>& from, float min, float max, Grid grid, bool exact, std::vector<double>& to) {
+  const Spreading how(min, max, grid);
+  if (min == max) {
+    for (double mass : from) to[static_cast<size_t>(bin_at(how.low, grid))] += mass;
+    return;
+  }
+  if (exact) return spread_exactly(from, how, to);
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == 0) continue;
     int32_t bins[kParts];
-    bins_of_parts(low, width, static_cast<double>(i), grid, bins);
+    bins_of_parts(how.low, how.width, static_cast<double>(i), grid, bins);
     const double mass = from[i] / kParts;
-    for (int part = 0; part < kParts;) {  // parts follow one another into a bin: its sum stays in a register
-      const int32_t bin = bins[part];
-      double sum = to[static_cast<size_t>(bin)];
-      for (; part < kParts && bins[part] == bin; ++part) sum += mass;
-      to[static_cast<size_t>(bin)] = sum;
-    }
+    for (int32_t bin : bins) to[static_cast<size_t>(bin)] += mass;
   }
 }
 
@@ -180,36 +243,39 @@ void Statistics::add(std::span<const float> values, float floor) {
   infinite += extent.infinite;
   if (extent.count == 0) return;
 
-  Statistics batch;
-  batch.count = extent.count;
-  batch.min = extent.min;
-  batch.max = extent.max;
   // The new elements are counted on the joint grid at once, as HistogramObserver does; only what was seen before is
   // spread anew.
-  float low = std::min(min, extent.min);
-  float high = std::max(max, extent.max);
-  Grid grid = grid_of(low, high);
+  const float low = std::min(min, extent.min);
+  const float high = std::max(max, extent.max);
+  const Grid grid = grid_of(low, high);
+  const bool moves = !empty() && (low != min || high != max);
+  std::vector<double> before;
+  if (moves) before = std::move(bins);
+  if (moves || bins.empty()) bins.assign(kBins, 0.0);
   if (extent.count == values.size()) {
-    batch.bins = histogram(values, grid);
+    add_histogram(values, grid, bins);
   } else {
     std::vector<float> kept;
     std::copy_if(values.begin(), values.end(), std::back_inserter(kept),
                  [&](float x) { return std::isfinite(x) && x >= floor; });
-    batch.bins = histogram(kept, grid);
+    add_histogram(kept, grid, bins);
   }
-  if (!empty()) {
-    if (low == min && high == max)
-      for (size_t b = 0; b < kBins; ++b) batch.bins[b] += bins[b];
-    else
-      spread(bins, min, max, grid, batch.bins);
+  if (moves) {
+    ++spreads;
+    spread(before, min, max, grid, is_exact(count + extent.count), bins);
   }
-  bins = std::move(batch.bins);
   mins.add(static_cast<double>(extent.min));
   maxs.add(static_cast<double>(extent.max));
   ++batches;
   count += extent.count;
   min = low;
   max = high;
+}
+
+// Each time that bins are spread, they are multiples of a sixteenth of what they were multiples of before.
+bool Statistics::is_exact(uint64_t elements) const {
+  constexpr int kDigits = std::numeric_limits<double>::digits;
+  return std::bit_width(elements) + 4 * static_cast<int>(spreads) <= kDigits;
 }
 
 void Statistics::merge(const Statistics& other) {
@@ -228,8 +294,10 @@ void Statistics::merge(const Statistics& other) {
   float high = std::max(max, other.max);
   Grid grid = grid_of(low, high);
   std::vector<double> joint(kBins);
-  spread(bins, min, max, grid, joint);
-  spread(other.bins, other.min, other.max, grid, joint);
+  spreads = std::max(spreads, other.spreads) + 1;
+  const bool exact = is_exact(count + other.count);
+  spread(bins, min, max, grid, exact, joint);
+  spread(other.bins, other.min, other.max, grid, exact, joint);
   bins = std::move(joint);
   mins.add(other.mins);
   maxs.add(other.maxs);
@@ -297,6 +365,29 @@ void ChannelExtents::add(std::span<const float> values, size_t channels, size_t 
   }
 }
 
+namespace {
+
+constexpr size_t kTogether = 8;
+
+// A sum has to wait for its last element, but not for those of other channels.
+template <size_t count>
+void add_channels(const float* x, size_t inner, double* sums, float* largest) {
+  double totals[count] = {};
+  float most[count];
+  std::copy_n(largest, count, most);
+  for (size_t i = 0; i < inner; ++i)
+    for (size_t c = 0; c < count; ++c) {
+      const float value = x[c * inner + i];
+      totals[c] += static_cast<double>(value);
+      const float size = std::fabs(value);
+      most[c] = size > most[c] ? size : most[c];
+    }
+  for (size_t c = 0; c < count; ++c) sums[c] += totals[c];
+  std::copy_n(most, count, largest);
+}
+
+}  // namespace
+
 void ChannelStatistics::add(std::span<const float> values, size_t channels, size_t inner) {
   if (channels == 0 || inner == 0) return;
   sum.resize(channels);
@@ -305,19 +396,13 @@ void ChannelStatistics::add(std::span<const float> values, size_t channels, size
   count += cycles * inner;
   // Split by channels, never by elements: each sum is made in one order.
   parallel_for(channels, kGrain / std::max<size_t>(1, cycles * inner) + 1, [&](size_t first, size_t last) {
-    for (size_t cycle = 0; cycle < cycles; ++cycle)
-      for (size_t c = first; c < last; ++c) {
-        const float* x = values.data() + (cycle * channels + c) * inner;
-        double total = 0;
-        float most = largest[c];
-        for (size_t i = 0; i < inner; ++i) {
-          total += static_cast<double>(x[i]);
-          float size = std::fabs(x[i]);
-          most = size > most ? size : most;
-        }
-        sum[c] += total;
-        largest[c] = most;
-      }
+    for (size_t cycle = 0; cycle < cycles; ++cycle) {
+      const float* x = values.data() + (cycle * channels + first) * inner;
+      size_t c = first;
+      for (; c + kTogether <= last; c += kTogether, x += kTogether * inner)
+        add_channels<kTogether>(x, inner, &sum[c], &largest[c]);
+      for (; c < last; ++c, x += inner) add_channels<1>(x, inner, &sum[c], &largest[c]);
+    }
   });
 }
 

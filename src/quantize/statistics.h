@@ -41,6 +41,7 @@ struct Statistics {
   uint64_t batches = 0;      // tensors seen
   Moments mins, maxs;        // of the tensors' smallest and largest elements
   std::vector<double> bins;  // equal parts of [min, max]; empty until something finite was seen
+  uint32_t spreads = 0;      // how often they were cut up for a wider range
 
   bool empty() const { return count == 0; }
   // Infinities and what lies below `floor` (the masked scores of an attention) are left out.
@@ -53,6 +54,9 @@ struct Statistics {
   double likely_max() const;
   // Elements outside [low, high], by the histogram.
   double share_outside(double low, double high) const;
+
+ private:
+  bool is_exact(uint64_t elements) const;  // no sum of so many, cut up so often, is rounded
 };
 
 // Sums and largest magnitudes per channel, for bias correction and equalisation.

@@ -79,11 +79,6 @@ Type weight_type(const Node& layer, const Shape& shape, std::vector<float> large
 
 }  // namespace
 
-double coarser_step(double step, double least) {
-  constexpr double kCoarsest = 8;  // 31 codes are left
-  return std::max(step, std::min(least, kCoarsest * step));
-}
-
 LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, const QuantizeOptions& options,
                                       double least_step, KnownConstants* known) {
   const Value& weights = graph.value(layer.inputs[1]);

@@ -3,6 +3,8 @@
 // bias.
 #pragma once
 
+#include <algorithm>
+
 #include "quantize/quantize.h"
 #include "quantize/statistics.h"
 
@@ -16,7 +18,10 @@ struct LayerConstants {
 };
 
 // At least `least`, but not so coarse that few codes are left.
-double coarser_step(double step, double least);
+inline double coarser_step(double step, double least) {
+  constexpr double kCoarsest = 8;  // 31 codes are left
+  return std::max(step, std::min(least, kCoarsest * step));
+}
 
 // `least_step`: of weights with 8 bits, as coarser_step() has it.
 LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, const QuantizeOptions& options,

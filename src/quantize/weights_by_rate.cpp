@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <set>
 
@@ -38,7 +39,7 @@ bool is_settled_layer(const Graph& graph, const Node& node) {
 }
 
 constexpr size_t kPalette = 32;
-using Counts = std::array<size_t, 256 + kPalette>;  // by symbol: see symbol_of() and with_palette()
+using Counts = std::array<uint32_t, 256 + kPalette>;  // by symbol: see symbol_of() and with_palette()
 
 size_t symbol_of(int64_t code) { return static_cast<size_t>(code < 0 ? -2 * code - 1 : 2 * code); }
 
@@ -57,56 +58,73 @@ Sampled sample(std::span<const float> weights, const WeightIndex& index, const s
   return list;
 }
 
-SWOOP_CLONES void round_quotients(const double* numbers, const double* steps, size_t count, double* out) {
-  for (size_t i = 0; i < count; ++i) out[i] = std::rint(numbers[i] / steps[i]);
+// The symbol of each weight, with steps that are no finer than `least`.
+SWOOP_CLONES void find_symbols(const double* weights, const double* steps, double least, size_t count,
+                               int32_t* symbols) {
+  constexpr auto kLimit = static_cast<double>(kMost);
+  for (size_t i = 0; i < count; ++i) {
+    double code = std::rint(weights[i] / coarser_step(steps[i], least));
+    code = code < -kLimit ? -kLimit : code;
+    code = code > kLimit ? kLimit : code;
+    const auto whole = static_cast<int32_t>(code);
+    symbols[i] = whole < 0 ? -2 * whole - 1 : 2 * whole;
+  }
 }
 
 Counts count_codes(const Sampled& some, double least) {
-  std::vector<double> codes(some.steps.size());
-  for (size_t i = 0; i < codes.size(); ++i) codes[i] = coarser_step(some.steps[i], least);
-  round_quotients(some.weights.data(), codes.data(), codes.size(), codes.data());
+  std::vector<int32_t> symbols(some.steps.size());
+  find_symbols(some.weights.data(), some.steps.data(), least, symbols.size(), symbols.data());
   Counts counts{};
-  for (double code : codes) ++counts[symbol_of(std::clamp(static_cast<int64_t>(code), -kMost, kMost))];
+  for (int32_t symbol : symbols) ++counts[static_cast<size_t>(symbol)];
   return counts;
 }
 
 // The most common codes come first where they are half of all.
-Counts with_palette(const Counts& counts, size_t all) {
-  std::array<size_t, std::tuple_size_v<Counts>> used{};  // symbols
-  size_t symbols = 0, covered = 0;
+Counts with_palette(const Counts& counts, uint64_t all) {
+  constexpr uint64_t kSymbols = 0xffff;
+  std::array<uint64_t, std::tuple_size_v<Counts>> ranks;  // by how often it comes; among equals the smaller symbol
+  size_t symbols = 0;
   for (size_t symbol = 0; symbol < counts.size(); ++symbol)
-    if (counts[symbol] > 0) used[symbols++] = symbol;
-  const auto palette = used.begin() + static_cast<int64_t>(std::min(kPalette, symbols));
-  const auto end = used.begin() + static_cast<int64_t>(symbols);
-  std::partial_sort(used.begin(), palette, end,
-                    [&](size_t a, size_t b) { return counts[a] != counts[b] ? counts[a] > counts[b] : a < b; });
-  for (auto symbol = used.begin(); symbol != palette; ++symbol) covered += counts[*symbol];
+    if (counts[symbol] > 0) ranks[symbols++] = uint64_t{counts[symbol]} << 16 | (kSymbols - symbol);
+  const size_t size = std::min(kPalette, symbols);
+  const auto palette = ranks.begin() + static_cast<int64_t>(size);
+  std::partial_sort(ranks.begin(), palette, ranks.begin() + static_cast<int64_t>(symbols), std::greater<>());
+  uint64_t covered = 0;
+  for (size_t i = 0; i < size; ++i) covered += ranks[i] >> 16;
   if (covered < all / 2) return counts;
   Counts result{};
-  for (size_t i = 0; i < symbols; ++i)  // what is not in it keeps its number, behind the palette
-    result[i < kPalette ? i : std::min(used[i] + kPalette, result.size() - 1)] += counts[used[i]];
+  for (size_t i = 0; i < symbols; ++i) {  // what is not in it keeps its number, behind the palette
+    const size_t symbol = kSymbols - (ranks[i] & kSymbols);
+    result[i < kPalette ? i : std::min(symbol + kPalette, result.size() - 1)] += static_cast<uint32_t>(ranks[i] >> 16);
+  }
   return result;
+}
+
+// The bits of quotients, each ended by one more bit; cut off after two.
+SWOOP_CLONES uint64_t quotient_bits(const uint32_t* counts, uint32_t symbols, uint32_t divisor, uint32_t longest) {
+  uint64_t bits = 0;
+  for (uint32_t symbol = 0; symbol < symbols; ++symbol) {
+    const uint32_t length = (symbol >> divisor) + 1;
+    bits += uint64_t{counts[symbol]} * (length < longest ? length : longest);
+  }
+  return bits;
 }
 
 // Bits per weight of the NPU's encoding: Golomb-Rice codes of one divisor, plain or cut off after two, or numbers of
 // one width. Runs of zeros are left out: few networks have them.
 // `last`: the symbol of the largest code.
 double bits_per_weight(const Counts& counts, size_t last) {
-  constexpr size_t kDivisors = 6, kLongest = 31;
-  const size_t all = std::accumulate(counts.begin(), counts.end(), size_t{0});
+  constexpr uint32_t kDivisors = 6, kLongest = 31;
+  const uint64_t all = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
   const Counts symbols = with_palette(counts, all);
-  size_t largest = last;
+  auto largest = static_cast<uint32_t>(last);
   for (size_t symbol = last; symbol < symbols.size(); ++symbol)
-    if (symbols[symbol] > 0) largest = symbol;
-  size_t best = all * std::max<size_t>(2, static_cast<size_t>(std::bit_width(largest)));
-  for (size_t divisor = 0; divisor < kDivisors; ++divisor) {
+    if (symbols[symbol] > 0) largest = static_cast<uint32_t>(symbol);
+  uint64_t best = all * std::max<uint64_t>(2, static_cast<uint64_t>(std::bit_width(largest)));
+  for (uint32_t divisor = 0; divisor < kDivisors; ++divisor) {
     if (largest >> divisor > kLongest) continue;
-    size_t bits = 0;
-    for (size_t symbol = 0; symbol <= largest; ++symbol) {
-      const size_t length = (symbol >> divisor) + 1;
-      bits += symbols[symbol] * (divisor + (largest >> divisor <= 2 ? std::min<size_t>(length, 2) : length));
-    }
-    best = std::min(best, bits);
+    const uint32_t longest = largest >> divisor <= 2 ? 2 : kLongest + 1;
+    best = std::min(best, all * divisor + quotient_bits(symbols.data(), largest + 1, divisor, longest));
   }
   return all ? static_cast<double>(best) / static_cast<double>(all) : 0;
 }

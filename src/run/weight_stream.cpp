@@ -85,6 +85,50 @@ struct Chunk {
   std::array<int, 12> quotients{};
 };
 
+// The lowest bits of a number of six, where another one has ones, in their order: [ones][bits].
+constexpr auto kSpread = [] {
+  std::array<std::array<uint8_t, 64>, 64> all{};
+  for (uint32_t ones = 0; ones < 64; ++ones)
+    for (uint32_t bits = 0; bits < 64; ++bits) {
+      uint32_t left = bits, result = 0;
+      for (uint32_t at = 1; at < 64; at *= 2)
+        if (ones & at) {
+          result |= left & 1 ? at : 0;
+          left >>= 1;
+        }
+      all[ones][bits] = static_cast<uint8_t>(result);
+    }
+  return all;
+}();
+
+uint32_t spread_12(uint32_t bits, uint32_t ones) {
+  const uint32_t low = ones & 63, high = ones >> 6;
+  const uint32_t rest = bits >> std::popcount(low) & 63;
+  return kSpread[low][bits & 63] | static_cast<uint32_t>(kSpread[high][rest]) << 6;
+}
+
+// The quotients of weights that end in these 12 units, at most `most`. A unit is 0, 10 or 11, its second bit in
+// `seconds`: 11 adds 2 to a quotient and the others end it, unless it is cut off after one unit. `begun`: how many 11
+// came before.
+void read_quotients(uint32_t units, uint32_t seconds, bool cut_off, int most, int& begun, Chunk& chunk) {
+  constexpr int kUnits = 12;
+  const uint32_t twos = spread_12(seconds, units);
+  if (cut_off) {
+    for (int i = 0; i < kUnits; ++i)
+      chunk.quotients[static_cast<size_t>(i)] = static_cast<int>((units >> i & 1) + (twos >> i & 1));
+    chunk.count = std::min(kUnits, most);
+    return;
+  }
+  chunk.count = 0;
+  int last = -1 - begun;  // unit that ended a quotient
+  for (uint32_t ends = ~twos & ((1u << kUnits) - 1); ends != 0 && chunk.count < most; ends &= ends - 1) {
+    const int end = std::countr_zero(ends);
+    chunk.quotients[static_cast<size_t>(chunk.count++)] = 2 * (end - last - 1) + static_cast<int>(units >> end & 1);
+    last = end;
+  }
+  begun = kUnits - 1 - last;
+}
+
 // Reads the slice's weight values and the lengths of its zero runs.
 Result<void> read_slice(BitReader& bits, const Slice& slice, int weight_bits, bool uncompressed,
                         std::vector<int>& values, std::vector<int>& runs) {
@@ -93,10 +137,12 @@ Result<void> read_slice(BitReader& bits, const Slice& slice, int weight_bits, bo
   values.assign(static_cast<size_t>(weight_count), 0);
   runs.assign(static_cast<size_t>(run_count), 0);
   int weight_at = 0, run_at = 0, weight_done = 0, run_done = 0;
-  int weight_quotient = 0, run_quotient = 0;
+  int weight_begun = 0, run_quotient = 0;
   const int run_unary = slice.zero_divisor < 3 ? 12 : 8;
-  Chunk weights, zeros, earlier_weights, earlier_zeros;
-  do {
+  std::array<Chunk, 2> weight_chunks, zero_chunks;  // this one and the one before, in turn
+  for (size_t turn = 0;; turn ^= 1) {
+    Chunk &weights = weight_chunks[turn], &earlier_weights = weight_chunks[turn ^ 1];
+    Chunk &zeros = zero_chunks[turn], &earlier_zeros = zero_chunks[turn ^ 1];
     // Runs may lag behind weights by at most a chunk, so that the decoder can interleave them.
     const int ahead = zero_runs ? weight_at - run_at : 0;
     weights.active = (ahead < 8 || !zero_runs) && weight_at < weight_count;
@@ -116,18 +162,11 @@ Result<void> read_slice(BitReader& bits, const Slice& slice, int weight_bits, bo
       run_at += zeros.count;
     }
     if (weights.active) {
-      const int symbols = uncompressed && weight_bits > 5 ? 8 : 12;
-      uint32_t unary1 = unary0 != 0 ? bits.get(std::popcount(unary0)) : 0;
-      weights.count = 0;
-      for (int i = 0; i < symbols && weights.count < weight_count - weight_at; ++i) {
-        // Codes are 0, 10 and 11, their second bits in unary1. Which one comes next is chance: nothing here branches.
-        const uint32_t first = unary0 >> i & 1;
-        const uint32_t code = first + (first & unary1);
-        unary1 >>= first;
-        weights.quotients[static_cast<size_t>(weights.count)] = weight_quotient += static_cast<int>(code);
-        const bool ends = code < 2 || slice.truncated;
-        weights.count += static_cast<int>(ends);
-        weight_quotient = ends ? 0 : weight_quotient;
+      const uint32_t unary1 = unary0 != 0 ? bits.get(std::popcount(unary0)) : 0;
+      if (uncompressed) {  // no quotients
+        weights.count = std::min(weight_bits > 5 ? 8 : 12, weight_count - weight_at);
+      } else {
+        read_quotients(unary0, unary1, slice.truncated, weight_count - weight_at, weight_begun, weights);
       }
       weight_at += weights.count;
     }
@@ -141,11 +180,9 @@ Result<void> read_slice(BitReader& bits, const Slice& slice, int weight_bits, bo
         runs[static_cast<size_t>(run_done++)] =
             (earlier_zeros.quotients[static_cast<size_t>(i)] << slice.zero_divisor) +
             static_cast<int>(bits.get(static_cast<int>(slice.zero_divisor)));
-    earlier_weights = weights;
-    earlier_zeros = zeros;
     if (bits.overrun()) return error("The weight stream ends inside a slice.");
-  } while (earlier_weights.active || earlier_zeros.active);
-  return {};
+    if (!weights.active && !zeros.active) return {};
+  }
 }
 
 }  // namespace

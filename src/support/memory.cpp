@@ -45,11 +45,14 @@ uint64_t group_limit(const char* path) {
 }  // namespace
 
 uint64_t usable_memory() {
-  const uint64_t machine =
-      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const uint64_t group =
-      std::min(group_limit("/sys/fs/cgroup/memory.max"), group_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
-  return std::min(machine, group) / 4 * 3;
+  static const uint64_t bytes = [] {
+    const uint64_t machine =
+        static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    const uint64_t group =
+        std::min(group_limit("/sys/fs/cgroup/memory.max"), group_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+    return std::min(machine, group) / 4 * 3;
+  }();
+  return bytes;
 }
 
 void limit_memory(uint64_t bytes) {

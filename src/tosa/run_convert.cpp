@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <type_traits>
 
 #include "support/check.h"
 #include "support/parallel.h"
@@ -13,7 +14,6 @@ namespace {
 struct RescaleRow {  // one row of channels, or a run of elements that share one scale
   const int32_t* multiplier;
   const int8_t* shift;
-  size_t step;  // 1 per channel, else 0
   int64_t input_zp;
   int64_t output_zp;
   int64_t low;
@@ -27,23 +27,55 @@ inline int64_t apply_scale_16(int64_t value, int32_t multiplier, int32_t shift, 
   return result;
 }
 
-template <bool Scale32, bool DoubleRound, typename In, typename Out>
-SWOOP_INLINE inline void rescale_row(const RescaleRow& r, const In* x, size_t count, Out* out, unsigned& bad) {
+// What a loop need not ask for each element: vectors are as wide as its widest numbers, and one scale needs no look-up.
+enum class Scaling { Scale16, Scale32, DoubleRound };
+template <Scaling kScaling, bool kPerChannel, bool kNarrow>
+struct RescaleForm {};
+
+template <Scaling kScaling, bool kPerChannel, bool kNarrow, typename In, typename Out>
+SWOOP_INLINE inline void rescale_row(RescaleForm<kScaling, kPerChannel, kNarrow>, const RescaleRow& r, const In* x,
+                                     size_t count, Out* out, unsigned& bad) {
+  using Value = std::conditional_t<kNarrow, int32_t, int64_t>;
+  const auto zero = static_cast<Value>(r.input_zp);
+  const int32_t one_multiplier = r.multiplier[0], one_shift = r.shift[0];
   unsigned found = 0;
   for (size_t i = 0; i < count; ++i) {
-    int64_t value = static_cast<int64_t>(x[i]) - r.input_zp;
-    int32_t multiplier = r.multiplier[i * r.step];
-    int32_t shift = r.shift[i * r.step];
+    const int64_t value = static_cast<Value>(x[i]) - zero;
+    const int32_t multiplier = kPerChannel ? r.multiplier[i] : one_multiplier;
+    const int32_t shift = kPerChannel ? r.shift[i] : one_shift;
     int64_t result;
-    if constexpr (Scale32)
-      result = apply_scale_32(value, multiplier, shift, DoubleRound, found);
-    else
+    if constexpr (kScaling == Scaling::Scale16)
       result = apply_scale_16(value, multiplier, shift, found);
+    else
+      result = apply_scale_32(value, multiplier, shift, kScaling == Scaling::DoubleRound, found);
     result += r.output_zp;
     found |= static_cast<unsigned>(result < INT32_MIN) | static_cast<unsigned>(result > INT32_MAX);
     out[i] = static_cast<Out>(std::clamp(result, r.low, r.high));
   }
   bad |= found;
+}
+
+// Calls body with the form. A value less its zero point has 32 bits, unless it has so many itself and a zero point.
+template <typename In, typename Body>
+void with_form(const RescaleAttributes& a, const RescaleRow& r, const Body& body) {
+  const auto narrow = [&]<Scaling kScaling, bool kPerChannel>() {
+    if (sizeof(In) < sizeof(int32_t) || (sizeof(In) == sizeof(int32_t) && r.input_zp == 0))
+      body(RescaleForm<kScaling, kPerChannel, true>());
+    else
+      body(RescaleForm<kScaling, kPerChannel, false>());
+  };
+  const auto scale = [&]<bool kPerChannel>() {
+    if (!a.scale32)
+      narrow.template operator()<Scaling::Scale16, kPerChannel>();
+    else if (a.rounding == Rounding::Double)
+      narrow.template operator()<Scaling::DoubleRound, kPerChannel>();
+    else
+      narrow.template operator()<Scaling::Scale32, kPerChannel>();
+  };
+  if (a.per_channel)
+    scale.template operator()<true>();
+  else
+    scale.template operator()<false>();
 }
 
 template <typename In, typename Out>
@@ -55,7 +87,6 @@ Result<void> rescale(const Call& call) {
     multipliers[c] = a.scale32 ? call.in[1].as<int32_t>()[c] : call.in[1].as<int16_t>()[c];
   RescaleRow r{multipliers.data(),
                call.in[2].as<int8_t>(),
-               a.per_channel ? size_t{1} : size_t{0},
                call.scalar(3, a.input_unsigned),
                call.scalar(4, a.output_unsigned),
                std::numeric_limits<Out>::min(),
@@ -67,17 +98,13 @@ Result<void> rescale(const Call& call) {
   std::atomic<bool> failed = false;
   parallel_for((total + row - 1) / row, kElementGrain / row + 1, [&](size_t first, size_t last) {
     unsigned bad = 0;
-    with_best_simd([&]() SWOOP_INLINE {
-      for (size_t i = first; i < last; ++i) {
-        size_t start = i * row;
-        size_t count = std::min(row, total - start);
-        if (!a.scale32)
-          rescale_row<false, false>(r, x + start, count, out + start, bad);
-        else if (a.rounding == Rounding::Double)
-          rescale_row<true, true>(r, x + start, count, out + start, bad);
-        else
-          rescale_row<true, false>(r, x + start, count, out + start, bad);
-      }
+    with_form<In>(a, r, [&](auto form) {
+      with_best_simd([&]() SWOOP_INLINE {
+        for (size_t i = first; i < last; ++i) {
+          const size_t start = i * row;
+          rescale_row(form, r, x + start, std::min(row, total - start), out + start, bad);
+        }
+      });
     });
     if (bad) failed = true;
   });

@@ -120,7 +120,10 @@ class ActiveScope {
 
 class Session final : public ProgramRunner {
  public:
-  explicit Session(const RuntimeOptions& options) { active_.options = options; }
+  explicit Session(const RuntimeOptions& options) {
+    active_.options = options;
+    active_.options.npu.cache = make_run_cache();  // weights are decoded for the first sample
+  }
 
   Result<void> load(Bytes bytes) {
     start_runtime();
