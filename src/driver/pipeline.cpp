@@ -61,7 +61,9 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
   pipeline.reference = clone(graph);
   QuantizeOptions quantize_options = options.quantize;
   quantize_options.shift_resizes = pipeline.target.facts().resize_only_shifts;
-  quantize_options.writes_weights = pipeline.target.writes_weights();
+  quantize_options.writes_weights = [&](int64_t heads, int64_t rows, int64_t depth, int64_t channels) {
+    return pipeline.target.writes_weights({heads, rows, depth, channels});
+  };
   quantize_options.cost = [&](const Graph& quantized) { return npu_cost(quantized, pipeline); };
   quantize_options.opaque = pipeline.opaque.get();
   if (!pipeline.widens) quantize_options.int16_budget = 0;

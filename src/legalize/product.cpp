@@ -180,7 +180,9 @@ bool bound_lowest_code(Rewriter& rw, const Node& n) {
 
 // matmul(a, b)  ->  matmul(a, clamped b), where b becomes weights, which have no code -128
 bool bound_second_matrix(Rewriter& rw, const Node& n) {
-  if (!target_of(rw).writes_weights() || !on_integers(rw.graph(), n)) return false;
+  if (!on_integers(rw.graph(), n) || rw.type(n.outputs[0]).rank() != 3) return false;
+  const Shape &a = rw.type(n.inputs[0]).shape, &product = rw.type(n.outputs[0]).shape;
+  if (!target_of(rw).writes_weights({product[0], product[1], a.back(), product[2]})) return false;
   const Type type = rw.type(n.inputs[1]);
   if (!is_codes(type) || type.dtype != DType::I8 || type.zero_point() != 0) return false;
   if (type.quant->qmin <= dtype_min(type.dtype)) return false;  // it may be in use

@@ -13,8 +13,6 @@ using tosa::TensorId;
 constexpr int kWidest = 24;   // outputs of a convolution, beside the unused ones: a block of the core has 32
 constexpr int kStreams = 24;  // that share a tensor; CONCAT takes 64 parts (TOSA 1.0, level 8K)
 
-int round_up(int value, int step) { return (value + step - 1) / step * step; }
-
 // What is to be known about the tensors of a body.
 class Uses {
  public:
@@ -105,20 +103,7 @@ class Writer {
     }
     const tosa::Shape& a = shape(op.inputs[0]);
     const int channels = shape(op.inputs[1])[2];
-    return gains(a[0], a[1], a[2], channels) ? std::optional(planned) : std::nullopt;
-  }
-
-  // Cycles per element, roughly, as regor estimates them: a matrix product a cycle for a multiplication; a copy into
-  // groups 2, the operand's copy and the result's 1 to 2.5.
-  static bool gains(int heads, int rows, int depth, int channels) {
-    constexpr int kLeast = 8;  // a group of inputs, and of outputs
-    if (depth < kLeast || channels < kLeast || heads > 64) return false;
-    const double all = static_cast<double>(channels) * 4 / 3, products = static_cast<double>(rows) * depth;
-    const double now = products * channels;
-    const double then =
-        2.5 * all * round_up(depth, 32) + 1.2 * products + 0.02 * products * all + 3.0 * rows * channels;
-    constexpr double kConvolution = 1500, kOnce = 2000, kWorthwhile = 0.9;
-    return heads * (then + kConvolution) + kOnce < kWorthwhile * heads * now;
+    return target_.writes_weights({a[0], a[1], a[2], channels}) ? std::optional(planned) : std::nullopt;
   }
 
   // ---- the program
@@ -303,7 +288,7 @@ class Writer {
 }  // namespace
 
 std::optional<ProgramWithProducts> with_products(const tosa::Program& program, const NpuTarget& target) {
-  if (!target.writes_weights() || program.bodies.size() != 1) return std::nullopt;
+  if (program.bodies.size() != 1) return std::nullopt;
   return Writer(program.bodies[0], target).run();
 }
 

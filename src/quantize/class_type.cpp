@@ -169,15 +169,25 @@ Range range_of(const Context& c, Draft& draft) {
 
 namespace {
 
-// Whether a product reads it as its second matrix, or attention as keys or values.
+// Whether a product reads it as its second matrix, or attention as keys or values, and makes weights of it.
 bool holds_weights(const Context& c, const Draft& draft) {
+  const auto& writes_weights = c.request.options.writes_weights;
   const auto is_weight = [&](const Use& use) {
     if (use.node == kNone || c.borders.domains[use.node] != Domain::Quantized) return false;
-    const Op op = c.graph.node(use.node).op;
-    return (op == Op::MatMul && use.index == 1) || (op == Op::Attention && (use.index == 1 || use.index == 2));
+    const Node& node = c.graph.node(use.node);
+    const bool keys = node.op == Op::Attention && use.index == 1;
+    if (!keys && !(node.op == Op::MatMul && use.index == 1) && !(node.op == Op::Attention && use.index == 2))
+      return false;
+    const Shape& result = c.graph.type(node.outputs[0]).shape;
+    const Shape& matrix = c.graph.type(node.inputs[use.index]).shape;
+    const int64_t rows = result[result.size() - 2];
+    int64_t depth = matrix[matrix.size() - 2], channels = matrix.back();
+    if (keys) std::swap(depth, channels);
+    return writes_weights(element_count(result) / (rows * result.back()), rows, depth, channels);
   };
-  return std::ranges::any_of(
-      draft.members, [&](ValueId member) { return std::ranges::any_of(c.graph.value(member).uses, is_weight); });
+  return writes_weights && std::ranges::any_of(draft.members, [&](ValueId member) {
+           return std::ranges::any_of(c.graph.value(member).uses, is_weight);
+         });
 }
 
 // As weights have it: zero is code 0, and there is a positive code for each negative one.
@@ -195,8 +205,7 @@ Type type_of(const Context& c, Draft& draft) {
   const Precision precision = precision_of(c, draft);
   const Range range = range_of(c, draft);
   if (std::optional<Type> whole = whole_type(c, draft, precision, range)) return *whole;
-  if (c.request.options.writes_weights && precision == Precision::Int8 && holds_weights(c, draft))
-    return weight_type(range);
+  if (precision == Precision::Int8 && holds_weights(c, draft)) return weight_type(range);
   return activation_type(precision, {}, range);
 }
 

@@ -93,7 +93,6 @@ struct QuantizeOptions {
   double weight_rate = 0;       // dB that each output may lose for smaller weights
   bool equalize = false;        // channels of consecutive layers are brought to like ranges first
   bool shift_resizes = true;    // bilinear resizes get scales a power of two apart, for cores that shift their sums
-  bool writes_weights = false;  // the second matrix of a product becomes weights, which have no code -128
   std::vector<Scope> scopes;
   std::set<std::string> wide;           // names of values that take int16 in any case
   std::vector<std::string> keep_float;  // patterns on node names and module paths
@@ -101,6 +100,9 @@ struct QuantizeOptions {
   const Ranking* ranking = nullptr;     // of an earlier call with the same graph and samples: not measured again
   // Absent, or without an answer: multiply-accumulates and elements moved.
   std::function<std::optional<Cost>(const Graph&)> cost;
+  // Whether the second matrix of [heads, rows, depth] by [heads, depth, channels] becomes weights, which have no code
+  // -128. Absent: it does not.
+  std::function<bool(int64_t heads, int64_t rows, int64_t depth, int64_t channels)> writes_weights;
   OpaqueKernels* opaque = nullptr;  // for executing what the compiler knows by name alone
 };
 

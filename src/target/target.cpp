@@ -46,6 +46,23 @@ const NpuFacts& facts_of(NpuFamily family) {
   CHECK(false, "family {}", static_cast<int>(family));
 }
 
+// Cycles per element, roughly, as regor estimates them: a matrix product takes one for a multiplication; a copy into
+// groups of eight 2.5, with the outputs that nobody reads; the copies of the first matrix and of the result 1 to 3.
+bool NpuTarget::writes_weights(const MatrixProduct& product) const {
+  constexpr int64_t kLeast = 8, kBlock = 32;  // inputs of a group; of a block
+  constexpr int64_t kMostHeads = 64;          // parts of a CONCAT (TOSA 1.0, level 8K)
+  constexpr double kConvolution = 1500, kOnce = 2000, kWorthwhile = 0.9;
+  if (!facts().matmul_by_columns || cores > 1) return false;  // two cores would need two streams of weights
+  if (product.depth < kLeast || product.channels < kLeast || product.heads > kMostHeads) return false;
+  const auto heads = static_cast<double>(product.heads), rows = static_cast<double>(product.rows),
+             depth = static_cast<double>(product.depth), channels = static_cast<double>(product.channels);
+  const double outputs = channels * 4 / 3;
+  const double blocks = static_cast<double>((product.depth + kBlock - 1) / kBlock * kBlock);
+  const double now = heads * rows * depth * channels;
+  const double then = 2.5 * outputs * blocks + 1.2 * rows * depth + 0.02 * rows * depth * outputs + 3 * rows * channels;
+  return heads * (then + kConvolution) + kOnce < kWorthwhile * now;
+}
+
 std::span<const NpuTarget> npu_targets() { return kTargets; }
 
 std::vector<NpuFamily> npu_families() {

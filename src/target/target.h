@@ -31,6 +31,11 @@ struct NpuFacts {
 
 const NpuFacts& facts_of(NpuFamily family);
 
+// [heads, rows, depth] by [heads, depth, channels], both computed.
+struct MatrixProduct {
+  int64_t heads = 1, rows = 1, depth = 1, channels = 1;
+};
+
 struct NpuTarget {
   std::string_view name;  // "ethos-u55-128"
   NpuFamily family;
@@ -39,9 +44,8 @@ struct NpuTarget {
 
   const NpuFacts& facts() const { return facts_of(family); }
 
-  // Whether products of two computed matrices are convolutions whose weights the NPU writes itself
-  // (stream/computed_weights.h). Two cores would need two streams of weights.
-  bool writes_weights() const { return facts().matmul_by_columns && cores == 1; }
+  // Whether such a product is a convolution whose weights the NPU writes itself (stream/computed_weights.h).
+  bool writes_weights(const MatrixProduct& product) const;
 };
 
 // All of them, in the order of their names and sizes.
