@@ -75,6 +75,7 @@ CASES = {
     "matmul_of_16_bits": (lambda x, y: torch.relu(x @ y.transpose(1, 2)), (X, Y), ["--precision", "int16"]),
     "matrix_of_16_bits": (lambda x: torch.einsum("bij,jk->bik", x, TABLE[:8]), (X,), ["--precision", "int16"]),
     "attention_of_16_bits": (lambda x, y: functional.scaled_dot_product_attention(x, y, x, is_causal=True), (X, Y), ["--precision", "int16"]),
+    "much_padding": (lambda x: functional.conv2d(functional.pad(x, (200, 0, 0, 0)), KERNEL, padding=1), (IMAGE,)),
     "positions": (lambda i: functional.embedding(i, TABLE) + functional.embedding((i != 1).int().cumsum(1) * (i != 1) + 1, TABLE[:9]), (torch.tensor([[3, 7, 1, 19, 2, 1]]),)),
     "tangent": (lambda x: torch.tan(x), (1.3 * X,)),
     "unlike_parts": (lambda x, y: torch.cat([1e6 * x, torch.tanh(y), y], 2), (X, Y)),

@@ -1,4 +1,4 @@
-// A region's NPU program: what regor makes of it, with shared weights in SRAM where that saves time. What prices a
+// A region's NPU program: what regor makes of it, changed where that saves time (src/run). What prices a
 // choice and what ships are made here alike.
 #pragma once
 

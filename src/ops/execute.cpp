@@ -19,6 +19,18 @@ using Tensors = std::vector<Tensor>;
 
 Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, const ExecuteOptions& options);
 
+// Floats are read where they are: the weights of a large model should not be in memory twice.
+bool is_borrowed(const Value& constant) {
+  return constant.type.dtype == DType::F32 && !constant.type.quantized() &&
+         reinterpret_cast<uintptr_t>(constant.data.data()) % kVectorAlignment == 0 &&
+         constant.data.size() == static_cast<size_t>(element_count(constant.type.shape)) * sizeof(float);
+}
+
+Tensor read_constant(const Value& constant) {
+  return is_borrowed(constant) ? Tensor{DType::F32, constant.type.shape, Storage::borrowed(constant.data)}
+                               : to_tensor(constant);
+}
+
 struct Run {
   const Graph& graph;
   const ExecuteOptions& options;
@@ -52,8 +64,9 @@ struct Run {
   const Tensor* fetch(ValueId id) {
     if (id == kNone) return nullptr;
     const Value& value = graph.value(id);
-    if (value.constant && options.constants && options.constants->are_of(graph)) return &options.constants->of(id);
-    if (value.constant && values[id].shape.empty() && values[id].data.empty()) values[id] = to_tensor(value);
+    if (value.constant && options.constants && options.constants->are_of(graph))
+      if (const Tensor* known = options.constants->of(id)) return known;
+    if (value.constant && values[id].shape.empty() && values[id].data.empty()) values[id] = read_constant(value);
     return &values[id];
   }
 
@@ -205,10 +218,17 @@ Result<Tensors> run_graph(const Graph& graph, std::span<const Tensor> inputs, co
 
 }  // namespace
 
-const Tensor& ConstantTensors::of(ValueId id) {
+const Tensor* ConstantTensors::of(ValueId id) {
+  constexpr size_t kMost = size_t{64} << 20;
   const std::lock_guard lock(mutex_);
-  if (!tensors_[id]) tensors_[id] = to_tensor(graph_.value(id));
-  return *tensors_[id];
+  if (tensors_[id]) return &*tensors_[id];
+  const Value& value = graph_.value(id);
+  const bool borrows = is_borrowed(value);
+  const size_t bytes = borrows ? 0 : static_cast<size_t>(element_count(value.type.shape)) * sizeof(float);
+  if (bytes_ + bytes > kMost) return nullptr;
+  bytes_ += bytes;
+  tensors_[id] = read_constant(value);
+  return &*tensors_[id];
 }
 
 // Memory can run out on a model that is merely large: that is the user's to know, not ours to die of.

@@ -406,6 +406,34 @@ TEST(Conv, depthwise_sums_equal_dense_ones) {
   }
 }
 
+// A graph with a constant that is not floats: codes of 8 bits for `count` numbers.
+Graph graph_of_codes(size_t constants, int64_t count) {
+  Graph graph;
+  for (size_t i = 0; i < constants; ++i)
+    graph.add_constant(quantized(DType::I8, {count}, 0.5, 0), graph.store(Buffer(static_cast<size_t>(count))), "c");
+  return graph;
+}
+
+TEST(ConstantTensors, floats_are_read_where_they_are) {
+  Graph graph;
+  const ValueId id = graph.add_constant({DType::F32, {4}, {}}, graph.store(Buffer(16)), "c");
+  ConstantTensors constants(graph);
+  ASSERT_TRUE(constants.of(id));
+  EXPECT_EQ(std::as_const(constants.of(id)->data).data(), graph.value(id).data.data());
+  const Tensor copy = *constants.of(id);
+  EXPECT_NE(std::as_const(copy.data).data(), graph.value(id).data.data()) << "a copy is one of its own";
+}
+
+TEST(ConstantTensors, memory_does_not_fill_with_those_that_are_no_floats) {
+  constexpr int64_t kMany = int64_t{1} << 23;  // 32 MiB as floats
+  const Graph graph = graph_of_codes(4, kMany);
+  ConstantTensors constants(graph);
+  EXPECT_TRUE(constants.of(0));
+  EXPECT_TRUE(constants.of(1));
+  EXPECT_FALSE(constants.of(2));
+  EXPECT_TRUE(constants.of(0)) << "those that were made stay";
+}
+
 TEST(Half, every_value_survives_the_way_there_and_back) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     auto half = static_cast<uint16_t>(bits);

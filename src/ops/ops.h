@@ -56,6 +56,8 @@ class Storage {
   Storage(Bytes bytes) : Storage(bytes.size()) {
     if (size_) std::memcpy(bytes_, bytes.data(), size_);
   }
+  // Somebody else's, who keeps them; nobody may write them. A copy is one of its own.
+  static Storage borrowed(Bytes bytes);
   Storage(const Storage& other) : Storage(Bytes(other.bytes_, other.size_)) {}
   Storage(Storage&& other) noexcept { swap(other); }
   Storage& operator=(Storage other) noexcept {
@@ -73,9 +75,11 @@ class Storage {
   void swap(Storage& other) {
     std::swap(size_, other.size_);
     std::swap(bytes_, other.bytes_);
+    std::swap(owned_, other.owned_);
   }
   size_t size_ = 0;
   std::byte* bytes_ = nullptr;
+  bool owned_ = true;
 };
 
 // An array during float execution. Floats are f32; integers i64; booleans one byte. Row-major.
@@ -136,16 +140,18 @@ class OpaqueKernels {
   virtual Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results) = 0;
 };
 
-// A graph's constants as tensors, for several executions of it, also at the same time. It outlives this.
+// A graph's constants as tensors, for several executions of it, also at the same time. It outlives this. Of those that
+// are not floats already, so many that memory does not fill with them; the others are made whenever they are read.
 class ConstantTensors {
  public:
   explicit ConstantTensors(const Graph& graph) : graph_(graph), tensors_(graph.value_slots()) {}
   bool are_of(const Graph& graph) const { return &graph == &graph_; }
-  const Tensor& of(ValueId id);
+  const Tensor* of(ValueId id);  // null: not one of these
 
  private:
   const Graph& graph_;
   std::mutex mutex_;
+  size_t bytes_ = 0;
   std::vector<std::optional<Tensor>> tensors_;  // by value id
 };
 

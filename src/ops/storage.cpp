@@ -8,7 +8,7 @@ namespace swoop {
 
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+constexpr std::align_val_t kAlignment{kVectorAlignment};
 constexpr size_t kLarge = size_t{1} << 18;  // smaller blocks the allocator itself keeps
 constexpr size_t kMost = size_t{1} << 28;   // kept at a time: a run must not need much more than what lives in it
 thread_local StorageReuse* innermost = nullptr;
@@ -52,8 +52,16 @@ void StorageReuse::give(std::byte* bytes, size_t size) {
 
 Storage::Storage(size_t size) : size_(size), bytes_(size ? StorageReuse::take(size) : nullptr) {}
 
+Storage Storage::borrowed(Bytes bytes) {
+  Storage storage;
+  storage.size_ = bytes.size();
+  storage.bytes_ = const_cast<std::byte*>(bytes.data());
+  storage.owned_ = false;
+  return storage;
+}
+
 Storage::~Storage() {
-  if (bytes_) StorageReuse::give(bytes_, size_);
+  if (bytes_ && owned_) StorageReuse::give(bytes_, size_);
 }
 
 }  // namespace swoop

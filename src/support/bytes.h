@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -14,8 +15,24 @@ namespace swoop {
 
 static_assert(std::endian::native == std::endian::little, "every file format here is little endian and read in place");
 
+// Where bytes may begin that vector units read as numbers.
+constexpr size_t kVectorAlignment = 64;
+
+template <typename T>
+struct VectorAllocator {
+  using value_type = T;
+  VectorAllocator() = default;
+  template <typename U>
+  VectorAllocator(const VectorAllocator<U>&) {}
+  T* allocate(size_t count) {
+    return static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{kVectorAlignment}));
+  }
+  void deallocate(T* at, size_t) { ::operator delete (at, std::align_val_t{kVectorAlignment}); }
+  bool operator==(const VectorAllocator&) const = default;
+};
+
 using Bytes = std::span<const std::byte>;
-using Buffer = std::vector<std::byte>;
+using Buffer = std::vector<std::byte, VectorAllocator<std::byte>>;
 
 inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
 inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }

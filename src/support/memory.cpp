@@ -1,5 +1,6 @@
 #include "support/memory.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -68,6 +69,12 @@ void limit_memory(uint64_t bytes) {
   if (getrlimit(RLIMIT_DATA, &wanted) != 0) return;
   wanted.rlim_cur = std::min<rlim_t>(limit, wanted.rlim_max);
   setrlimit(RLIMIT_DATA, &wanted);
+}
+
+void return_freed_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace swoop

@@ -167,6 +167,9 @@ Result<void> validate(const Program& program);
 // The .tosa file, version 1.0.0. The program is valid. Deterministic.
 Buffer write(const Program& program);
 
+// Whether a file that write() made has such an operator.
+bool holds(Bytes file, Op op);
+
 // How many constants the file has before the body's first operator.
 size_t constants_in_file(const Body& body);
 

@@ -246,6 +246,14 @@ class BodyWriter {
 
 }  // namespace
 
+bool holds(Bytes file, Op op) {
+  for (const fb::TosaRegion* region : *fb::GetTosaGraph(file.data())->regions())
+    for (const fb::TosaBasicBlock* block : *region->blocks())
+      for (const fb::TosaOperator* one : *block->operators())
+        if (one->op() == static_cast<fb::Op>(op)) return true;
+  return false;
+}
+
 size_t constants_in_file(const Body& body) {
   std::set<std::vector<int32_t>> shapes;
   for (const Operator& op : body.operators)
