@@ -49,19 +49,60 @@ void multiply_block(const Product& p, int64_t row, const Strip& strip) {
     }
 }
 
+// Lane i of x[j] changes places with lane j of x[i].
+void transpose(__m512 (&x)[kLanes]) {
+  __m512 pairs[kLanes], fours[kLanes];
+  for (int i = 0; i < kLanes; i += 2) {
+    pairs[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
+  }
+  const auto low = [](__m512 one, __m512 other) {
+    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(one), _mm512_castps_pd(other)));
+  };
+  const auto high = [](__m512 one, __m512 other) {
+    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(one), _mm512_castps_pd(other)));
+  };
+  for (int i = 0; i < kLanes; i += 4) {
+    fours[i] = low(pairs[i], pairs[i + 2]);
+    fours[i + 1] = high(pairs[i], pairs[i + 2]);
+    fours[i + 2] = low(pairs[i + 1], pairs[i + 3]);
+    fours[i + 3] = high(pairs[i + 1], pairs[i + 3]);
+  }
+  constexpr int kEven = 0x88, kOdd = 0xdd;  // quarters of both operands
+  for (int i = 0; i < 4; ++i) {
+    const __m512 even_low = _mm512_shuffle_f32x4(fours[i], fours[4 + i], kEven);
+    const __m512 even_high = _mm512_shuffle_f32x4(fours[8 + i], fours[12 + i], kEven);
+    const __m512 odd_low = _mm512_shuffle_f32x4(fours[i], fours[4 + i], kOdd);
+    const __m512 odd_high = _mm512_shuffle_f32x4(fours[8 + i], fours[12 + i], kOdd);
+    x[i] = _mm512_shuffle_f32x4(even_low, even_high, kEven);
+    x[4 + i] = _mm512_shuffle_f32x4(odd_low, odd_high, kEven);
+    x[8 + i] = _mm512_shuffle_f32x4(even_low, even_high, kOdd);
+    x[12 + i] = _mm512_shuffle_f32x4(odd_low, odd_high, kOdd);
+  }
+}
+
+__mmask16 first_lanes(int64_t count) { return static_cast<__mmask16>((1u << std::min(count, kLanes)) - 1); }
+
 template <int kVectors>
 void pack_strip(const Product& p, int64_t column, __mmask16 last, float* to) {
   const float* from = p.b.data + column * p.b.col_stride;
-  const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  const __m512i places = _mm512_mullo_epi32(lanes, _mm512_set1_epi32(static_cast<int>(p.b.col_stride)));
-  for (int64_t k = 0; k < p.k; ++k, from += p.b.row_stride, to += kVectors * kLanes)
-    for (int v = 0; v < kVectors; ++v) {
-      const __mmask16 mask = v + 1 < kVectors ? __mmask16{0xffff} : last;
-      const float* x = from + v * kLanes * p.b.col_stride;
-      _mm512_store_ps(to + v * kLanes, p.b.col_stride == 1
-                                           ? _mm512_maskz_loadu_ps(mask, x)
-                                           : _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, places, x, 4));
+  for (int v = 0; v < kVectors; ++v, from += kLanes * p.b.col_stride, to += kLanes) {
+    const __mmask16 mask = v + 1 < kVectors ? __mmask16{0xffff} : last;
+    if (p.b.col_stride == 1) {
+      for (int64_t k = 0; k < p.k; ++k)
+        _mm512_store_ps(to + k * kVectors * kLanes, _mm512_maskz_loadu_ps(mask, from + k * p.b.row_stride));
+      continue;
     }
+    for (int64_t k = 0; k < p.k; k += kLanes) {
+      __m512 square[kLanes];
+      for (int64_t c = 0; c < kLanes; ++c)
+        square[c] = mask >> c & 1 ? _mm512_maskz_loadu_ps(first_lanes(p.k - k), from + c * p.b.col_stride + k)
+                                  : _mm512_setzero_ps();
+      transpose(square);
+      for (int64_t i = 0; i < std::min(kLanes, p.k - k); ++i)
+        _mm512_store_ps(to + (k + i) * kVectors * kLanes, square[i]);
+    }
+  }
 }
 
 template <int kVectors>
@@ -82,12 +123,8 @@ int64_t depth_of_block(int64_t k) {
   return kOneBlock - kUnrolled * ((kOneBlock - 1 - left) / (kUnrolled * (k / kOneBlock + 1)));
 }
 
-// Eigen takes other ways for vectors. Columns of B that are far apart take long to bring together.
-bool is_summed_in_order(const Product& p) {
-  constexpr int64_t kManyRows = 32, kNear = int64_t{1} << 26;
-  const bool packs_fast = p.b.col_stride == 1 || (p.m >= kManyRows && p.b.col_stride < kNear);
-  return packs_fast && p.m > 1 && p.n >= kColumns && p.n % kColumns != 1;
-}
+// Eigen takes other ways for vectors.
+bool is_summed_in_order(const Product& p) { return p.m > 1 && p.n >= kColumns && p.n % kColumns != 1; }
 
 }  // namespace
 

@@ -192,8 +192,8 @@ Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, 
   const std::optional<Cost> before = list.empty() || !options.cost ? std::nullopt : options.cost(base);
   if (!before) return {};
   // Much smaller weights save more than 16 bits can cost, and a part of that is better spent on 16 bits.
-  const bool smaller =
-      options.weight_rate > 0 && encoded_bytes(typed(prepared, request)) < kMuchSmaller * encoded_bytes(base);
+  const bool smaller = options.weight_rate > 0 && encoded_bytes(typed(prepared, request), request.known) <
+                                                      kMuchSmaller * encoded_bytes(base, request.known);
   const double share = (smaller ? kWithSmallerWeights : 1) * options.int16_budget;
   keep_affordable(list, base, *before, options.int16_budget, share * before->value);
   std::vector<Option> outputs = outputs_of(list, base);

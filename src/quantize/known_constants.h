@@ -56,6 +56,7 @@ struct KnownConstants {
         largest(prepared.value_slots()),
         power(prepared.value_slots()),
         errors(prepared.value_slots()),
+        bits(prepared.value_slots()),
         ranges(prepared.value_slots()),
         folds(prepared.value_slots()) {}
 
@@ -64,6 +65,7 @@ struct KnownConstants {
   LastAnswers<Outputs, std::vector<float>> largest;                 // weight of each output channel, without its sign
   LastAnswers<std::monostate, double> power;                        // mean square
   LastAnswers<Rounding, std::vector<double>> errors;                // of a layer's results on average
+  LastAnswers<Type, double> bits;                                   // of a layer's weights in that type, encoded
   LastAnswers<RangeQuestion, Range> ranges;                         // of values that are measured
   LastAnswers<FoldQuestion, bool> folds;                            // whether a function makes noise of it
 };

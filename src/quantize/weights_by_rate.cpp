@@ -257,7 +257,7 @@ Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samp
     return typed(prepared, request);
   };
   Graph finest = typed_at(0);
-  const double bytes = allowed > 0 ? encoded_bytes(finest) : 0;
+  const double bytes = allowed > 0 ? encoded_bytes(finest, request.known) : 0;
   if (bytes == 0) return Confirmed{std::move(finest), {}};
   const Trials trials(prepared, samples, request.measured, request.options.opaque, samples_to_judge(prepared));
   TRY_ASSIGN(const OutputGroups groups, OutputGroups::of(prepared));
@@ -272,7 +272,7 @@ Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samp
   double rate = hint > 0 ? hint : allowed;
   for (int trial = 0; trial < kTrials; ++trial) {
     Graph coarser = typed_at(rate);
-    const double fewer = encoded_bytes(coarser);
+    const double fewer = encoded_bytes(coarser, request.known);
     if (fewer > kWorthwhile * bytes) break;
     TRY_ASSIGN(const std::vector<Noise> after, judged(coarser, flat_after));
     const double lost = most_lost(trials, before, after);
@@ -287,7 +287,31 @@ Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samp
   return Confirmed{std::move(finest), {}};
 }
 
-double encoded_bytes(const Graph& typed) {
+namespace {
+
+double encoded_bits(const Value& weights) {
+  // Equal codes follow one another: a count has to wait for the one before, but not for those of other lists.
+  constexpr size_t kLists = 4;
+  std::array<std::array<uint32_t, 256>, kLists> lists{};
+  for (size_t i = 0; i < weights.data.size(); ++i) ++lists[i % kLists][static_cast<uint8_t>(weights.data[i])];
+  Counts counts{};
+  for (const auto& list : lists)
+    for (size_t code = 0; code < list.size(); ++code) counts[symbol_of(static_cast<int8_t>(code))] += list[code];
+  return bits_per_weight(counts, 0) * static_cast<double>(weights.data.size());
+}
+
+// Copies of the graph have other constants, but the same layers.
+double encoded_bits(const Node& layer, const Value& weights, KnownConstants* known) {
+  const ValueId result = layer.outputs[0];
+  if (auto bits = known ? known->bits.find(result, weights.type) : std::nullopt) return *bits;
+  const double bits = encoded_bits(weights);
+  if (known) known->bits.keep(result, weights.type, bits);
+  return bits;
+}
+
+}  // namespace
+
+double encoded_bytes(const Graph& typed, KnownConstants* known) {
   std::set<ValueId> seen;
   double bits = 0;
   for (NodeId id : typed.order()) {
@@ -295,14 +319,7 @@ double encoded_bytes(const Graph& typed) {
     if (!is_layer(node.op) || !seen.insert(node.inputs[1]).second) continue;
     const Value& weights = typed.value(node.inputs[1]);
     if (!weights.constant || !weights.type.quantized() || weights.type.quant->qmax != kMost) continue;
-    // Equal codes follow one another: a count has to wait for the one before, but not for those of other lists.
-    constexpr size_t kLists = 4;
-    std::array<std::array<uint32_t, 256>, kLists> lists{};
-    for (size_t i = 0; i < weights.data.size(); ++i) ++lists[i % kLists][static_cast<uint8_t>(weights.data[i])];
-    Counts counts{};
-    for (const auto& list : lists)
-      for (size_t code = 0; code < list.size(); ++code) counts[symbol_of(static_cast<int8_t>(code))] += list[code];
-    bits += bits_per_weight(counts, 0) * static_cast<double>(weights.data.size());
+    bits += encoded_bits(node, weights, known);
   }
   return bits / 8;
 }

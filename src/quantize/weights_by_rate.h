@@ -29,6 +29,6 @@ struct Confirmed {
 Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request);
 
 // What the NPU's encoding of the layers' 8-bit weights takes, by a forecast.
-double encoded_bytes(const Graph& typed);
+double encoded_bytes(const Graph& typed, KnownConstants* known = nullptr);
 
 }  // namespace swoop
