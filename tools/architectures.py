@@ -43,7 +43,7 @@ hgnet_tiny hgnetv2_b0 vovnet39a ese_vovnet19b_dw tresnet_m cs3darknet_s vit_tiny
 deit3_small_patch16_224 cait_xxs24_224 xcit_nano_12_p16_224 beit_base_patch16_224 eva02_tiny_patch14_224 vit_small_patch14_dinov2 vit_small_patch16_dinov3 mixer_s16_224 gmlp_ti16_224 resmlp_12_224
 swin_tiny_patch4_window7_224 swinv2_cr_tiny_224 pit_ti_224 tnt_s_patch16_224 visformer_tiny volo_d1_224 coat_lite_tiny coatnet_pico_rw_224 coatnext_nano_rw_224 maxvit_pico_rw_256 levit_128s levit_conv_128s crossvit_tiny_240
 poolformer_s12 poolformerv2_s12 caformer_s18 convformer_s18 mobilevit_xxs mobilevitv2_050 pvt_v2_b0 twins_svt_small convit_tiny nest_tiny focalnet_tiny_srf gcvit_xxtiny davit_tiny mvitv2_tiny tiny_vit_5m_224 hiera_tiny_224
-botnet26t_256 halonet26t lambda_resnet26t bat_resnext26ts convmixer_768_32 sequencer2d_s shvit_s1 swiftformer_xs mambaout_femto rdnet_tiny""".split()
+botnet26t_256 halonet26t lambda_resnet26t bat_resnext26ts csatv2 regnetz_b16_evos samvit_base_patch16_224 convmixer_768_32 sequencer2d_s shvit_s1 swiftformer_xs mambaout_femto rdnet_tiny""".split()
 
 TORCHVISION = """alexnet squeezenet1_0 squeezenet1_1 vgg13 resnet34 resnext50_32x4d googlenet inception_v3 densenet169 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large mnasnet0_5 shufflenet_v2_x0_5
 shufflenet_v2_x1_0 efficientnet_b1 efficientnet_v2_s regnet_y_400mf regnet_x_800mf convnext_tiny vit_b_32 swin_t swin_v2_t maxvit_t fcn_resnet50 deeplabv3_mobilenet_v3_large lraspp_mobilenet_v3_large r3d_18 mc3_18
@@ -59,11 +59,11 @@ STAGES = dict(IMAGE, num_attention_heads=[1, 2, 2, 4], hidden_sizes=[16, 32, 32,
 AUDIO = dict(TEXT, conv_dim=(32, 32, 32), conv_kernel=(10, 3, 3), conv_stride=(5, 2, 2), num_feat_extract_layers=3, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, max_source_positions=50, num_mel_bins=20)
 TRANSFORMERS = {
     **{name: ("text", TEXT) for name in """bert roberta distilbert albert electra mpnet deberta-v2 convbert camembert xlm-roberta squeezebert layoutlm nystromformer fnet mobilebert gpt2 gpt_neo gpt_neox gptj opt bloom llama mistral
-    qwen2 qwen3 gemma gemma2 phi phi3 stablelm olmo falcon granite cohere mamba rwkv roformer funnel xlnet megatron-bert ibert ernie rembert deberta longformer""".split()},
-    **{name: ("seq2seq", TEXT) for name in "t5 bart marian pegasus mbart m2m_100 blenderbot".split()},
+    qwen2 qwen3 gemma gemma2 phi phi3 stablelm olmo falcon granite cohere mamba rwkv roformer funnel xlnet megatron-bert ibert ernie rembert deberta longformer canine mixtral falcon_mamba""".split()},
+    **{name: ("seq2seq", TEXT) for name in "t5 bart marian pegasus pegasus_x mbart m2m_100 blenderbot".split()},
     **{name: ("image", IMAGE) for name in "vit deit beit dinov2 swin convnext convnextv2 mobilevit mobilenet_v1 mobilenet_v2 resnet regnet poolformer levit cvt yolos clip_vision_model siglip_vision_model data2vec-vision dpt vit_mae vit_msn swinv2 mobilevitv2 efficientnet bit focalnet hiera".split()},
     **{name: ("image", STAGES) for name in "segformer glpn pvt".split()},
-    **{name: ("audio", AUDIO) for name in "wav2vec2 hubert wavlm".split()},
+    **{name: ("audio", AUDIO) for name in "wav2vec2 hubert wavlm sew-d".split()},
     "whisper-encoder": ("mel", AUDIO),
 }
 NAMES = [*(f"timm:{n}" for n in TIMM), *(f"torchvision:{n}" for n in TORCHVISION), *(f"transformers:{n}" for n in TRANSFORMERS)]
