@@ -214,7 +214,7 @@ def test_colour_is_for_terminals_without_no_color(tmp_path):
 
 def test_a_bar_counts_in_a_terminal_and_is_gone_at_the_end(tmp_path):
     samples = np.load(MODEL.with_name("mobilenet_v1.npz"))["calibrate"].astype(np.float32)
-    np.savez(tmp_path / "s.npz", x=np.concatenate([samples] * (192 // len(samples))))  # so many take over a second on any machine
+    np.savez(tmp_path / "s.npz", x=np.concatenate([samples] * (768 // len(samples))))  # so many take over a second on any machine
     master, slave = os.openpty()
     child = subprocess.Popen([SWOOP, "compile", MODEL.with_name("mobilenet_v1.pt2"), "-c", tmp_path / "s.npz", "--threads", "1", "-o", tmp_path / "m.pte"],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=slave)
