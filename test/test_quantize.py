@@ -230,6 +230,9 @@ def test_a_channel_that_8_bits_lose_on_the_way_gets_16(tmp_path):
     finer = subprocess.run(command, capture_output=True, text=True)
     assert finer.returncode == 0, finer.stderr
     assert "channel 1 of conv2d_1 would have one value in the file: built with int16 for all that it is computed from" in finer.stdout + finer.stderr
+    first = (tmp_path / "m.pte").read_bytes()
+    assert subprocess.run([*command, "--test", samples], capture_output=True).returncode == 0
+    assert (tmp_path / "m.pte").read_bytes() == first, "a test set does not change what is built"
     narrow = subprocess.run([*command, "--precision", "int8"], capture_output=True, text=True)
     assert narrow.returncode == 1 and "channel 1 of conv2d_1" in narrow.stderr and "does not help" not in narrow.stderr
 

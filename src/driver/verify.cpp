@@ -45,7 +45,7 @@ class FileChecker {
     const size_t checked = std::min(samples.inputs.size(), check_.macs > kLargeMacs ? 1 : kMaxChecked);
     const size_t count = std::clamp(static_cast<size_t>(kBudgetMacs / std::max<int64_t>(check_.macs, 1)), checked,
                                     samples.inputs.size());
-    const bool measured = pipeline.samples && !pipeline.test;
+    const bool measured = pipeline.samples.has_value();
     for (size_t i = 0; i < (measured ? count : checked); ++i) {
       Result<std::vector<RunTensor>> ran = run_program(samples.inputs[i]);
       note_refusal(ran);
@@ -63,14 +63,18 @@ class FileChecker {
       summary.samples = count;
       summary.given = samples.inputs.size();
     }
+    // Channels are judged where the file saw all that their type was chosen for: fewer inputs may not move them.
+    std::vector<GroupAccuracy> groups = groups_ ? groups_->worst_first() : std::vector<GroupAccuracy>();
+    const bool judges_channels = measured && count == samples.inputs.size();
     if (pipeline.test) {
       TRY_ASSIGN(runner_, load_program(check_.pte, options));  // its state is the first one again
+      TRY(start_again());
       TRY(run_test(*pipeline.test, summary));
+      if (groups_) groups = with_flat_channels_of(groups, groups_->worst_first());
     }
     for (const OutputNoise& output : outputs_)
       summary.outputs.push_back({output.noise.db(), output.max_error, output.equal_share()});
-    // Channels are judged where the file saw all that their type was chosen for: fewer inputs may not move them.
-    if (groups_) summary.parts = parts_of(groups_->worst_first(), measured && count == samples.inputs.size());
+    summary.parts = parts_of(std::move(groups), judges_channels);
     return FileVerdict{std::move(summary), {}};
   }
 
@@ -93,6 +97,26 @@ class FileChecker {
       }
     }
   };
+
+  // As if nothing had been compared.
+  Result<void> start_again() {
+    outputs_.clear();
+    float_state_.clear();
+    if (!groups_) return {};
+    TRY_ASSIGN(groups_, OutputGroups::of(*check_.pipeline->reference));
+    return {};
+  }
+
+  // What the test set shows of each part, with the channels that are flat on the samples of calibration.
+  static std::vector<GroupAccuracy> with_flat_channels_of(const std::vector<GroupAccuracy>& calibration,
+                                                          std::vector<GroupAccuracy> test) {
+    for (GroupAccuracy& group : test) {
+      const auto same = [&](const GroupAccuracy& g) { return g.output == group.output && g.name == group.name; };
+      const auto found = std::ranges::find_if(calibration, same);
+      group.flat_channels = found == calibration.end() ? std::vector<size_t>() : found->flat_channels;
+    }
+    return test;
+  }
 
   Result<std::vector<RunTensor>> run_program(const Sample& sample) {
     TRY_ASSIGN(std::vector<RunTensor> inputs, program_inputs(sample));

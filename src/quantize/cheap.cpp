@@ -16,6 +16,7 @@ constexpr int kTries = 3;             // each compiles the graph; the last one w
 constexpr double kInaudible = 1e-6;   // noise over signal, 60 dB: nothing is to be gained
 constexpr double kNoticeable = 2e-3;  // of all the noise: less is not worth 16 bits, even for nothing
 
+constexpr double kMuch = 0.05;               // of the cycles
 constexpr double kMuchSmaller = 0.9;         // of the weights' bytes
 constexpr double kWithSmallerWeights = 3.0;  // times the budget
 constexpr double kTable = 2048;              // bytes, of a function on 16 bits
@@ -168,16 +169,16 @@ std::vector<Option> outputs_of(std::vector<Option> list, const Graph& typed) {
   return list;
 }
 
-// Whether 16 bits stand in the way of smaller weights that would have saved much more than they cost.
-Result<bool> costs_smaller_weights(const Graph& prepared, const Samples& samples, const TypeRequest& request,
-                                   const Confirmed& wider, const Cost& after) {
-  constexpr double kMuch = 0.05;  // of the cycles
-  if (wider.smaller || request.options.weight_rate <= 0) return false;
+// The program with smaller weights in place of 16 bits that stand in their way, where it would take much less time.
+Result<std::optional<Cost>> without_wide(const Graph& prepared, const Samples& samples, const TypeRequest& request,
+                                         const Confirmed& wider, const Cost& after) {
+  if (wider.smaller || request.options.weight_rate <= 0) return std::optional<Cost>();
   TypeRequest narrow = request;
   TRY_ASSIGN(const Confirmed plain, confirm_weight_rate(prepared, samples, narrow));
-  if (!plain.smaller) return false;
-  const std::optional<Cost> without = request.options.cost(plain.graph);
-  return without && after.value > (1 + kMuch) * without->value;
+  if (!plain.smaller) return std::optional<Cost>();
+  std::optional<Cost> without = request.options.cost(plain.graph);
+  if (without && after.value <= (1 + kMuch) * without->value) without.reset();
+  return without;
 }
 
 }  // namespace
@@ -197,11 +198,16 @@ Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, 
   const double share = (smaller ? kWithSmallerWeights : 1) * options.int16_budget;
   keep_affordable(list, base, *before, options.int16_budget, share * before->value);
   std::vector<Option> outputs = outputs_of(list, base);
+  if (options.weight_rate > 0 && !options.min_sqnr) {
+    TRY_ASSIGN(request.plain, noise_to_judge(prepared, samples, base, request));
+  }
   TypeRequest wider = request;
   for (int tries = 0; tries < kTries && !list.empty(); ++tries) {
     wider.raised = request.raised;
     for (const Option& option : list) wider.raised.insert(option.candidate.name);
     TRY_ASSIGN(Confirmed confirmed, confirm_weight_rate(prepared, samples, wider));
+    // Where noise is large, a finer value may happen to make more of it elsewhere.
+    if (confirmed.below_plain > clearly_worse(options.weight_rate)) return {};
     std::optional<Cost> after = options.cost(confirmed.graph);
     if (after && confirmed.smaller && !keeps_budget(*before, *after, options.int16_budget)) {
       // regor may schedule other weights in another way, which is no fault of the values.
@@ -211,8 +217,13 @@ Result<void> raise_what_is_cheap(const Graph& prepared, const Samples& samples, 
     }
     if (!after) return {};
     if (keeps_budget(*before, *after, options.int16_budget)) {
-      TRY_ASSIGN(const bool dear, costs_smaller_weights(prepared, samples, request, confirmed, *after));
-      if (dear) return {};
+      TRY_ASSIGN(const std::optional<Cost> without, without_wide(prepared, samples, request, confirmed, *after));
+      if (without) {
+        wider.weight_rate.reset();
+        TRY_ASSIGN(confirmed, confirm_weight_rate(prepared, samples, wider, Spending::Gains));
+        after = confirmed.smaller ? options.cost(confirmed.graph) : std::nullopt;
+        if (!after || after->value > (1 + kMuch) * without->value) return {};
+      }
       request.raised = std::move(wider.raised);
       request.weight_rate = wider.weight_rate;
       report.smaller_weights = confirmed.smaller;

@@ -107,12 +107,20 @@ bool is_cut_short(const Node& sum, const Statistics& operand) {
   return span / 255 > (sum.real(Key::ActMax) - sum.real(Key::ActMin)) / 64;
 }
 
+// Elements of one value are compared with each other: a map with its own maxima, say, to find its peaks. What differs
+// by less than a step would be equal.
+bool compares_with_itself(const Graph& graph, const Node& node) {
+  return node.op == Op::Compare && node.inputs[0] != node.inputs[1] && is_float(graph.type(node.inputs[0]).dtype) &&
+         origin(graph, node.inputs[0]) == origin(graph, node.inputs[1]);
+}
+
 }  // namespace
 
 void widen_folded(const Graph& graph, const Measured& measured, bool inputs, KnownConstants* known,
                   std::vector<bool>& wide) {
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
+    if (compares_with_itself(graph, node)) widen_with_sources(graph, origin(graph, node.inputs[0]), inputs, wide);
     const bool folds = node.op == Op::Unary, sums = node.op == Op::Add || node.op == Op::Sub;
     if (!folds && !sums) continue;
     for (ValueId input : node.inputs) {

@@ -453,6 +453,29 @@ TEST(Quantize, scores_of_a_softmax_are_wide_unless_somebody_else_reads_or_names_
   EXPECT_EQ(type_of_scores(false, true), DType::I8);
 }
 
+// The peaks of a heat map: with 8 bits, what is next to a peak would be one too.
+TEST(Quantize, what_is_compared_with_its_own_maxima_gets_int16_with_what_it_is_a_function_of) {
+  auto types_of = [](bool with_itself, bool named) {
+    Net net;
+    ValueId map = net.unary(net.conv(net.input({1, 3, 8, 8}), 4, "conv"), "sigmoid");
+    ValueId maxima = net.node(Op::MaxPool, {with_itself ? map : net.unary(map, "tanh")},
+                              {{Key::Kernel, Ints{3, 3}},
+                               {Key::Stride, Ints{1, 1}},
+                               {Key::Padding, Ints{1, 1, 1, 1}},
+                               {Key::Dilation, Ints{1, 1}}},
+                              "maxima");
+    net.graph.add_output(net.node(Op::Compare, {maxima, map}, {{Key::Fn, std::string("eq")}}, "peaks"));
+    net.graph.add_output(map);
+    QuantizeOptions options;
+    if (named) options.scopes = {{Scope::Kind::Op, "*", Precision::Int8, {}}};
+    run(net, net.samples(), options);
+    return std::pair(type_of(net.graph, "sigmoid").dtype, type_of(net.graph, "conv").dtype);
+  };
+  EXPECT_EQ(types_of(true, false), std::pair(DType::I16, DType::I16));
+  EXPECT_EQ(types_of(false, false), std::pair(DType::I8, DType::I8));
+  EXPECT_EQ(types_of(true, true), std::pair(DType::I8, DType::I8));
+}
+
 TEST(Quantize, a_table_whose_result_is_raised_gets_a_wide_operand) {
   Net net;
   net.graph.add_output(net.unary(net.conv(net.input({1, 3, 8, 8}), 4, "conv"), "tanh"));

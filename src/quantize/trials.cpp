@@ -46,4 +46,8 @@ bool Trials::counts(size_t output) const {
   return prepared_.output_port(output).role == Port::Role::User && exact_[0][output].dtype == DType::F32;
 }
 
+size_t Trials::numbers(size_t output) const {
+  return samples_.size() * static_cast<size_t>(element_count(exact_[0][output].shape));
+}
+
 }  // namespace swoop

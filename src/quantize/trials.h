@@ -24,7 +24,8 @@ class Trials {
   // they see the outputs as well.
   Result<std::vector<Noise>> noise(const Graph& quantized, size_t samples = kSamples,
                                    OutputGroups* groups = nullptr) const;
-  bool counts(size_t output) const;  // it is the caller's and float; the others have no ratio
+  bool counts(size_t output) const;     // it is the caller's and float; the others have no ratio
+  size_t numbers(size_t output) const;  // that its noise is measured on
 
  private:
   const Graph& prepared_;

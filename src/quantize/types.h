@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "accuracy/accuracy.h"
 #include "quantize/calibrate.h"
 #include "quantize/quantize.h"
 
@@ -28,6 +29,7 @@ struct TypeRequest {
   double room = 1;                      // for what the samples do not show, as choose_range() has it
   size_t carried = 0;                   // of a loop's body: its first inputs are its first outputs of the step before
   std::optional<double> weight_rate = {};  // dB, by forecast: what the samples confirm of options.weight_rate
+  std::vector<Noise> plain = {};           // of the outputs, with 8 bits and the finest weights; empty: not measured
   KnownConstants* known = nullptr;         // from earlier requests for this graph; a body has none
 };
 

@@ -206,13 +206,54 @@ void choose_forms(std::vector<RatedWeights>& list, double allowed) {
 // What is added to noise of 1 when the SQNR falls by so much.
 double noise_for(double lost_db) { return std::pow(10, lost_db / 10) - 1; }
 
-// By how many dB the output that loses most falls.
-double most_lost(const Trials& trials, const std::vector<Noise>& before, const std::vector<Noise>& after) {
-  double most = 0;
-  for (size_t i = 0; i < before.size(); ++i)
-    if (trials.counts(i)) most = std::max(most, before[i].db() - after[i].db());
-  return most;
-}
+// How the outputs may fare with coarser weights. Two SQNR are known of each: with the finest weights, and plain, with 8
+// bits and the finest weights.
+class Bar {
+ public:
+  Bar(const Trials& trials, std::vector<Noise> finest, const std::vector<Noise>& plain, Spending spending, double rate)
+      : trials_(trials), finest_(std::move(finest)) {
+    for (size_t i = 0; i < finest_.size(); ++i) {
+      const bool tells = trials.numbers(i) >= kTellLittle && plain[i].db() >= kNoise;
+      const double now = finest_[i].db(), then = tells ? plain[i].db() : now;
+      floors_.push_back(spending == Spending::Gains ? std::max(then, std::min(now - kOfGain * rate, kPlenty))
+                                                    : std::max(now - rate, then - clearly_worse(rate)));
+      plain_.push_back(then);
+    }
+    allowed_ = spending == Spending::Gains ? most([&](size_t i) { return finest_[i].db() - floors_[i]; }) : rate;
+  }
+
+  double allowed() const { return allowed_; }
+
+  // By how many dB the output that loses most falls.
+  double lost(const std::vector<Noise>& coarser) const {
+    return most([&](size_t i) { return finest_[i].db() - coarser[i].db(); });
+  }
+  double below_plain(const std::vector<Noise>& noise) const {
+    return most([&](size_t i) { return plain_[i] - noise[i].db(); });
+  }
+  double missed(const std::vector<Noise>& coarser) const {
+    return most([&](size_t i) { return floors_[i] - coarser[i].db(); });
+  }
+
+ private:
+  static constexpr double kNoise = 12;       // dB: what is below is mostly chance
+  static constexpr double kPlenty = 45;      // dB: nobody misses what is above
+  static constexpr double kOfGain = 3;       // of what 16 bits gained, times what may be lost otherwise
+  static constexpr size_t kTellLittle = 32;  // numbers: of fewer, chance makes the difference between two types
+
+  template <typename Of>
+  double most(Of of) const {
+    double most = 0;
+    for (size_t i = 0; i < finest_.size(); ++i)
+      if (trials_.counts(i)) most = std::max(most, of(i));
+    return most;
+  }
+
+  const Trials& trials_;
+  std::vector<Noise> finest_;
+  double allowed_ = 0;
+  std::vector<double> plain_, floors_;  // dB
+};
 
 // Parts of outputs, and channels of those, that vary in float and not in the quantized graph.
 size_t count_flat(const OutputGroups& groups) {
@@ -247,17 +288,22 @@ WeightSteps coarser_steps(const Graph& graph, const TypeRequest& request) {
   return steps;
 }
 
-Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request) {
+Result<std::vector<Noise>> noise_to_judge(const Graph& prepared, const Samples& samples, const Graph& typed,
+                                          const TypeRequest& request) {
+  return Trials(prepared, samples, request.measured, request.options.opaque, samples_to_judge(prepared)).noise(typed);
+}
+
+Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request,
+                                      Spending spending) {
   constexpr int kTrials = 4;
   constexpr double kWorthwhile = 0.99;
-  const double allowed = request.options.weight_rate;
   const double hint = request.weight_rate.value_or(0);
   const auto typed_at = [&](double rate) {
     request.weight_rate = rate;
     return typed(prepared, request);
   };
   Graph finest = typed_at(0);
-  const double bytes = allowed > 0 ? encoded_bytes(finest, request.known) : 0;
+  const double bytes = request.options.weight_rate > 0 ? encoded_bytes(finest, request.known) : 0;
   if (bytes == 0) return Confirmed{std::move(finest), {}};
   const Trials trials(prepared, samples, request.measured, request.options.opaque, samples_to_judge(prepared));
   TRY_ASSIGN(const OutputGroups groups, OutputGroups::of(prepared));
@@ -269,22 +315,25 @@ Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samp
   };
   size_t flat_before = 0, flat_after = 0;
   TRY_ASSIGN(const std::vector<Noise> before, judged(finest, flat_before));
-  double rate = hint > 0 ? hint : allowed;
+  if (request.plain.empty()) request.plain = before;
+  const Bar bar(trials, before, request.plain, spending, request.options.weight_rate);
+  double rate = hint > 0 ? hint : bar.allowed();
   for (int trial = 0; trial < kTrials; ++trial) {
     Graph coarser = typed_at(rate);
     const double fewer = encoded_bytes(coarser, request.known);
     if (fewer > kWorthwhile * bytes) break;
     TRY_ASSIGN(const std::vector<Noise> after, judged(coarser, flat_after));
-    const double lost = most_lost(trials, before, after);
-    if (lost <= allowed && flat_after <= flat_before)
-      return Confirmed{std::move(coarser), SmallerWeights{bytes, fewer, lost}};
+    const double missed = bar.missed(after);
+    if (missed <= 0 && flat_after <= flat_before)
+      return Confirmed{std::move(coarser), SmallerWeights{bytes, fewer, bar.lost(after)}, bar.below_plain(after)};
     // The noise that is added is about proportional to the rate: what this trial expects must hold too, or the last of
     // several would be taken because it is lucky on these samples. What small weights carry comes back with finer
     // steps alone.
-    rate *= std::min(flat_after > flat_before ? 0.3 : 0.7, noise_for(allowed) / noise_for(lost));
+    rate *=
+        std::min(flat_after > flat_before ? 0.3 : 0.7, noise_for(bar.allowed()) / noise_for(bar.allowed() + missed));
   }
   request.weight_rate = 0;
-  return Confirmed{std::move(finest), {}};
+  return Confirmed{std::move(finest), {}, bar.below_plain(before)};
 }
 
 namespace {

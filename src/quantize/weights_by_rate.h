@@ -4,6 +4,8 @@
 // none of its channels goes below.
 #pragma once
 
+#include <algorithm>
+
 #include "quantize/types.h"
 
 namespace swoop {
@@ -19,14 +21,28 @@ struct Coarseness {
 // SQNR falls by more than the request's dB, by the forecast of noise.h. Bodies get none.
 WeightSteps coarser_steps(const Graph& graph, const TypeRequest& request);
 
+// dB: on few samples, chance does 1; or what somebody allows.
+constexpr double clearly_worse(double weight_rate) { return std::max(1.5, weight_rate); }
+
 struct Confirmed {
   Graph graph;                            // with types; it reads constants where `prepared` does
   std::optional<SmallerWeights> smaller;  // absent: nothing is gained
+  double below_plain = 0;                 // dB by which an output of the graph is below request.plain
 };
 
-// Sets request.weight_rate so that no output loses more than options.weight_rate on the first samples.
-// What it is set to already, for other types, is tried first.
-Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request);
+// What outputs may lose for smaller weights. Little: options.weight_rate, and nothing that is clearly below plain, what
+// they have with the finest weights and 8 bits. Gains: what 16 bits have gained over that, three times as much or down
+// to where they are good enough; for networks in which smaller weights save much time.
+enum class Spending : uint8_t { Little, Gains };
+
+// Sets request.weight_rate so that no output loses more on the first samples. What it is set to already, for other
+// types, is tried first.
+Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request,
+                                      Spending spending = Spending::Little);
+
+// Of the outputs on the samples that confirm it.
+Result<std::vector<Noise>> noise_to_judge(const Graph& prepared, const Samples& samples, const Graph& typed,
+                                          const TypeRequest& request);
 
 // What the NPU's encoding of the layers' 8-bit weights takes, by a forecast.
 double encoded_bytes(const Graph& typed, KnownConstants* known = nullptr);

@@ -98,6 +98,73 @@ TEST(WeightsByRate, they_are_smaller_and_no_output_loses_more_than_it_may) {
   }
 }
 
+// The outputs with some values in 16 bits, and with 8 bits alone.
+class Confirming : public testing::Test {
+ protected:
+  Confirming() {
+    options_.weight_rate = 1;
+    Result<Measured> measured = calibrate(graph_, samples_, nullptr);
+    CHECK(measured, "{}", measured.error().message);
+    measured_ = std::move(*measured);
+    const TypeRequest narrow{.options = options_, .measured = measured_, .weight_rate = 0};
+    Result<std::vector<Noise>> plain = noise_to_judge(graph_, samples_, typed(graph_, narrow), narrow);
+    CHECK(plain, "{}", plain.error().message);
+    plain_ = std::move(*plain);
+  }
+
+  Confirmed confirmed(std::set<std::string> raised, std::vector<Noise> plain, Spending spending = Spending::Little) {
+    TypeRequest request{.options = options_, .measured = measured_, .raised = std::move(raised)};
+    request.plain = std::move(plain);
+    Result<Confirmed> result = confirm_weight_rate(graph_, samples_, request, spending);
+    CHECK(result, "{}", result.error().message);
+    return std::move(*result);
+  }
+
+  QuantizeOptions options_;
+  Graph graph_ = two_outputs();
+  Samples samples_ = normal_samples(3, 4);
+  Measured measured_;
+  std::vector<Noise> plain_;
+};
+
+TEST_F(Confirming, what_is_clearly_worse_than_8_bits_is_not_taken) {
+  EXPECT_TRUE(confirmed({}, plain_).smaller);
+  std::vector<Noise> better = plain_;
+  for (Noise& noise : better) noise.error /= 2;  // 3 dB
+  const Confirmed refused = confirmed({}, better);
+  EXPECT_FALSE(refused.smaller);
+  EXPECT_NEAR(refused.below_plain, 3.01, 0.01);
+}
+
+TEST_F(Confirming, gains_of_16_bits_are_spent_as_far_as_8_bits_would_be_worse) {
+  const std::set<std::string> raised = {"x", "l", "a", "t", "b"};
+  const Confirmed little = confirmed(raised, plain_), much = confirmed(raised, plain_, Spending::Gains);
+  ASSERT_TRUE(much.smaller);
+  EXPECT_GT(much.smaller->lost_db, options_.weight_rate);
+  EXPECT_EQ(much.below_plain, 0);
+  EXPECT_LT(encoded_bytes(much.graph), encoded_bytes(little.graph));
+}
+
+// Here a program takes as long as its weights, and 16 bits take no time. With them all noise is that of the weights, so
+// that nearly none may be added.
+TEST(WeightsByRate, both_smaller_weights_and_16_bits_where_a_part_of_their_gain_is_enough) {
+  QuantizeOptions options;
+  options.weight_rate = 2;
+  options.int16_budget = 0.01;
+  options.cost = [](const Graph& graph) {
+    return std::optional<Cost>({.value = encoded_bytes(graph), .bytes = {{"flash", 1e6}}, .programs = 1});
+  };
+  const Built both = built_with(options);
+  EXPECT_FALSE(both.report.cheap.candidates.empty());
+  EXPECT_TRUE(both.report.smaller_weights);
+  options.weight_rate = 0;
+  const Built finest = built_with(options);
+  options.int16_budget = 0;
+  const std::vector<double> plain = decibels(built_with(options).graph), after = decibels(both.graph);
+  EXPECT_LT(encoded_bytes(both.graph), 0.95 * encoded_bytes(finest.graph));
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_GT(after[i], plain[i] - 0.3) << "output " << i;
+}
+
 TEST(WeightsByRate, shared_weights_stay_shared) {
   QuantizeOptions options;
   options.weight_rate = 2;
