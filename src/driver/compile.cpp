@@ -182,6 +182,7 @@ class Compile {
       TRY_ASSIGN(pipeline_.samples, load_samples(options_.samples, model.graph, options_.sample_options));
     }
     Result<std::vector<RegionFault>> faults = build(model.graph);
+    if (faults && !faults->empty() && goes_without_moved(*faults)) faults = build(model.graph);
     if (!faults) return error("{}: {}", options_.model, faults.error().message);
     if (options_.stop_after == kLower) return stopped(tosa_text());
     if (faults->empty()) return finish();
@@ -288,18 +289,24 @@ class Compile {
     return verify_program(graph);
   }
 
+  // Whether the next try has regor's own streams, because one that was changed computes something else.
+  bool goes_without_moved(const std::vector<RegionFault>& faults) {
+    if (std::exchange(wrong_with_moved_, std::nullopt)) {
+      tried_without_moved_ = true;  // it is wrong without them as well
+      return false;
+    }
+    if (tried_without_moved_ || std::ranges::none_of(regions_, has_moved_weights)) return false;
+    wrong_with_moved_ = faults.front().what;
+    for (CompiledRegion& region : regions_)
+      if (has_moved_weights(region)) region.blob.clear();
+    return true;
+  }
+
   // A node that regor gets wrong begins a region of its own in the next try, so that nothing is joined with it. If that
   // does not help, it goes to the host. False: it is there already.
   Result<bool> rescue(const std::vector<RegionFault>& faults) {
     progress_.stage("finding another form for what regor gets wrong");
-    if (std::exchange(wrong_with_moved_, std::nullopt)) {
-      tried_without_moved_ = true;  // it is wrong without them as well
-    } else if (!tried_without_moved_ && std::ranges::any_of(regions_, has_moved_weights)) {
-      wrong_with_moved_ = faults.front().what;
-      for (CompiledRegion& region : regions_)
-        if (has_moved_weights(region)) region.blob.clear();
-      return true;
-    }
+    if (goes_without_moved(faults)) return true;
     for (const RegionFault& fault : faults) {
       const Graph& region = *pipeline_.partition.regions[fault.region];
       if (!fault.value.empty()) {  // it has no TOSA form: no other region helps

@@ -29,14 +29,23 @@ std::optional<NpuProgram> code_with_products(const Buffer& tosa, const NpuTarget
                                              const std::string& region) {
   if (!tosa::holds(tosa, tosa::Op::Matmul)) return std::nullopt;
   const Result<tosa::Program> program = tosa::read(tosa);
-  const std::optional<ProgramWithProducts> written = program ? with_products(*program, target) : std::nullopt;
-  if (!written) return std::nullopt;
-  const Result<CopyCycles> cycles = copy_cycles(target, options);
-  Result<NpuProgram> code = compile_npu(tosa::write(written->program), target, options, region);
-  if (!cycles || !code) return std::nullopt;
-  if (!write_computed_weights(*code, written->products, *cycles)) return std::nullopt;
-  code->estimates->products = written->count;
-  return std::move(*code);
+  std::optional<CopyCycles> cycles;
+  for (const bool own_scales : {false, true}) {  // the second where regor has cut a convolution into parts
+    const std::optional<ProgramWithProducts> written =
+        program ? with_products(*program, target, own_scales) : std::nullopt;
+    if (!written) return std::nullopt;
+    if (!cycles) {
+      Result<CopyCycles> estimated = copy_cycles(target, options);
+      if (!estimated) return std::nullopt;
+      cycles = *estimated;
+    }
+    Result<NpuProgram> code = compile_npu(tosa::write(written->program), target, options, region);
+    if (!code) return std::nullopt;
+    if (!write_computed_weights(*code, written->products, *cycles)) continue;
+    code->estimates->products = written->count;
+    return std::move(*code);
+  }
+  return std::nullopt;
 }
 
 }  // namespace

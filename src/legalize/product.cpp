@@ -158,24 +158,13 @@ bool matmul_to_rank_3(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// Whether no code of it is the lowest one: its type says so, and so does what computes it.
-bool lacks_lowest_code(const Rewriter& rw, ValueId x) {
+// Whether an operation of the NPU computes it, past movement: then it keeps to the codes of its type.
+bool is_computed(const Rewriter& rw, ValueId x) {
   const Node* producer = rw.graph().producer(x);
   while (producer && policy_of(*producer) == Policy::SameAsInput && producer->inputs.size() == 1)
     producer = rw.graph().producer(producer->inputs[0]);
-  if (!producer || rw.type(producer->outputs[0]).quant->qmin <= dtype_min(rw.type(x).dtype)) return false;
-  return producer->op == Op::Clamp || producer->op == Op::Unary || producer->has(Key::ActMin);
-}
-
-// f(x) whose type lacks the lowest code  ->  the same, bounded, where f takes a bound for nothing
-bool bound_lowest_code(Rewriter& rw, const Node& n) {
-  const Type type = rw.type(n.outputs[0]);
-  if (!is_codes(type) || type.dtype != DType::I8 || n.has(Key::ActMin)) return false;
-  if (type.quant->qmin != dtype_min(type.dtype) + 1 || type.zero_point() != 0) return false;
-  Attrs attrs = n.attrs;
-  attrs.set(Key::ActMin, static_cast<double>(type.quant->qmin) * type.scale());
-  rw.replace(n, rw.make(n.op, n.inputs, attrs, type));
-  return true;
+  return producer && on_integers(rw.graph(), *producer) &&
+         rw.type(producer->outputs[0]).quant->qmin > dtype_min(rw.type(x).dtype);
 }
 
 // matmul(a, b)  ->  matmul(a, clamped b), where b becomes weights, which have no code -128
@@ -186,7 +175,7 @@ bool bound_second_matrix(Rewriter& rw, const Node& n) {
   const Type type = rw.type(n.inputs[1]);
   if (!is_codes(type) || type.dtype != DType::I8 || type.zero_point() != 0) return false;
   if (type.quant->qmin <= dtype_min(type.dtype)) return false;  // it may be in use
-  if (rw.value(n.inputs[1]).constant || lacks_lowest_code(rw, n.inputs[1])) return false;
+  if (rw.value(n.inputs[1]).constant || is_computed(rw, n.inputs[1])) return false;
   rw.replace(n, rw.make(Op::MatMul, {n.inputs[0], rw.make(Op::Clamp, {n.inputs[1]}, {}, type)}, n.attrs,
                         rw.type(n.outputs[0])));
   return true;
@@ -202,7 +191,6 @@ std::span<const Rule> product_rules() {
       {"split-wide-matmul", {Op::MatMul}, split_wide_matmul},
       {"swap-matmul", {Op::MatMul}, swap_matmul},
       {"matmul-to-rank-3", {Op::MatMul}, matmul_to_rank_3},
-      {"bound-lowest-code", {Op::Conv, Op::Linear, Op::MatMul}, bound_lowest_code},
       {"bound-second-matrix", {Op::MatMul}, bound_second_matrix},
   };
   return kRules;

@@ -64,8 +64,13 @@ struct Planned {
 
 class Writer {
  public:
-  Writer(const tosa::Body& body, const NpuTarget& target)
-      : body_(body), target_(target), uses_(body), builder_(result_.program, body.name), made_(body.tensors.size()) {}
+  Writer(const tosa::Body& body, const NpuTarget& target, bool own_scales)
+      : body_(body),
+        target_(target),
+        own_scales_(own_scales),
+        uses_(body),
+        builder_(result_.program, body.name),
+        made_(body.tensors.size()) {}
 
   std::optional<ProgramWithProducts> run() {
     for (const tosa::Operator& op : body_.operators)
@@ -95,15 +100,26 @@ class Writer {
     if (planned.rescale && (planned.rescale->op != Op::Rescale ||
                             std::get<tosa::RescaleAttributes>(planned.rescale->attributes).per_channel))
       planned.rescale = nullptr;
-    const tosa::Operator* turn = uses_.producer(op.inputs[1]);
-    if (turn && turn->op == Op::Transpose &&
-        std::get<tosa::TransposeAttributes>(turn->attributes).perms == std::vector<int32_t>{0, 2, 1}) {
+    const tosa::Shape& a = shape(op.inputs[0]);
+    if (const tosa::Operator* turn = turn_of(op.inputs[1], a[0])) {
       planned.weights = turn->inputs[0];
       planned.turned = true;
     }
-    const tosa::Shape& a = shape(op.inputs[0]);
     const int channels = shape(op.inputs[1])[2];
     return target_.writes_weights({a[0], a[1], a[2], channels}) ? std::optional(planned) : std::nullopt;
+  }
+
+  // The TRANSPOSE that makes [heads, depth, channels] of a tensor with the last two axes swapped; of one head, also as
+  // matrices. Null: there is none.
+  const tosa::Operator* turn_of(TensorId id, int heads) const {
+    const tosa::Operator* turn = uses_.producer(id);
+    while (heads == 1 && turn && turn->op == Op::Reshape) turn = uses_.producer(turn->inputs[0]);
+    if (!turn || turn->op != Op::Transpose) return nullptr;
+    const tosa::Shape &from = shape(turn->inputs[0]), &to = shape(id);
+    if (from[from.size() - 1] != to[1] || from[from.size() - 2] != to[2]) return nullptr;
+    const std::vector<int32_t>& perms = std::get<tosa::TransposeAttributes>(turn->attributes).perms;
+    const bool matrices = heads == 1 && perms == std::vector<int32_t>{1, 0};
+    return matrices || perms == std::vector<int32_t>{0, 2, 1} ? turn : nullptr;
   }
 
   // ---- the program
@@ -157,7 +173,9 @@ class Writer {
     const tosa::Operator& op = *planned.matmul;
     const int channels = shape(op.inputs[1])[2];
     const int width = std::min(kWidest, channels / WeightCodes::kUnused * WeightCodes::kUnused);
+    const tosa::Shape& a = shape(op.inputs[0]);
     TensorId weights = made(planned.weights);
+    if (planned.turned && builder_.shape(weights).size() == 2) weights = builder_.reshape(weights, {1, channels, a[2]});
     if (!planned.turned) weights = builder_.transpose(weights, {0, 2, 1});
     // A table of a whole transpose would become a part of it, which is several operations. With a PAD by nothing in
     // between it becomes a part of that one.
@@ -166,7 +184,6 @@ class Writer {
       weights = builder_.pad(weights, std::vector<int32_t>(6, 0), 0);
       copy = last();
     }
-    const tosa::Shape& a = shape(op.inputs[0]);
     const TensorId operand = made(op.inputs[0]);
     const int count = (channels + width - 1) / width;
     std::vector<TensorId> parts;
@@ -189,7 +206,7 @@ class Writer {
     const tosa::Shape in = builder_.shape(operand);
     const int heads = in[0], depth = in[2], count = static_cast<int>(starts.size());
     const WeightCodes codes(width, depth, target_.macs == 32 ? 4 : 8);
-    ComputedWeights product{heads, in[1], 0, 0, 0, {}};
+    ComputedWeights product{heads, in[1], 0, 0, 0, {}, {}};
     const Buffer table = weight_code_table();
     std::vector<TensorId> parts(1);  // the constants come first
     for (int i = 0; i < count; ++i) {
@@ -198,13 +215,15 @@ class Writer {
       product.streams.push_back({codes, codes.bytes() * i, last(), {}});
     }
     // Room for all streams, where the next head and the operand are aligned.
+    const int64_t scales = own_scales_ ? codes.scale_bytes() : 0;
     int rows = 1;
     const auto fits = [&] {
       const int64_t head = int64_t{rows + count * width + in[1]} * depth;
-      return int64_t{rows + count * width} * depth >= count * codes.bytes() && head % WeightCodes::kAlignment == 0 &&
-             int64_t{rows} * depth >= constant_bytes(codes);
+      return int64_t{rows + count * width} * depth >= count * codes.bytes() + scales &&
+             head % WeightCodes::kAlignment == 0 && int64_t{rows} * depth >= constant_bytes(codes) + scales;
     };
     while (!fits()) ++rows;
+    if (own_scales_) product.scales = {count * codes.bytes(), constant_bytes(codes)};
     parts[0] = constants(codes, heads, rows, depth);
     parts.push_back(operand);
     product.operand = int64_t{rows + count * width} * depth;
@@ -226,6 +245,8 @@ class Writer {
   TensorId constants(const WeightCodes& codes, int heads, int rows, int depth) {
     Buffer head;
     for (const WeightCodes::Constant& constant : codes.constants()) append(head, Bytes(constant.bytes));
+    // Scales are written into it later: no two may be alike, or regor keeps one for both.
+    if (own_scales_) append(head, static_cast<uint32_t>(result_.products.size()));
     head.resize(static_cast<size_t>(rows) * static_cast<size_t>(depth));
     Buffer all;
     for (int i = 0; i < heads; ++i) append(all, Bytes(head));
@@ -235,7 +256,7 @@ class Writer {
   TensorId convolve(const Planned& planned, TensorId all, ComputedWeights& product, const std::vector<int>& starts,
                     int width, int known) {
     const int depth = builder_.shape(all)[2], first = builder_.shape(all)[1] - product.rows;
-    const int outputs = width + WeightCodes::kUnused;
+    const int outputs = product.streams[0].codes.outputs();
     const TensorId zeros = builder_.constant(tosa::DType::I8, {outputs, 1, 1, depth},
                                              Buffer(static_cast<size_t>(outputs) * static_cast<size_t>(depth)));
     const TensorId bias = builder_.constant(tosa::DType::I32, {1}, {0});
@@ -277,6 +298,7 @@ class Writer {
 
   const tosa::Body& body_;
   const NpuTarget& target_;
+  const bool own_scales_;
   const Uses uses_;
   ProgramWithProducts result_;
   tosa::Builder builder_;
@@ -287,9 +309,10 @@ class Writer {
 
 }  // namespace
 
-std::optional<ProgramWithProducts> with_products(const tosa::Program& program, const NpuTarget& target) {
+std::optional<ProgramWithProducts> with_products(const tosa::Program& program, const NpuTarget& target,
+                                                 bool own_scales) {
   if (program.bodies.size() != 1) return std::nullopt;
-  return Writer(program.bodies[0], target).run();
+  return Writer(program.bodies[0], target, own_scales).run();
 }
 
 tosa::Program copy_of_groups(int rows) {

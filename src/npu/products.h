@@ -20,7 +20,9 @@ struct ProgramWithProducts {
 
 // nullopt: the core has products, or none of the program's MATMULs gains by it. A MATMUL can be written so if its
 // second operand is known to be between -127 and 127, with a zero point of 0.
-std::optional<ProgramWithProducts> with_products(const tosa::Program& program, const NpuTarget& target);
+// `own_scales`: with room for scales, for where regor cuts a convolution into parts.
+std::optional<ProgramWithProducts> with_products(const tosa::Program& program, const NpuTarget& target,
+                                                 bool own_scales = false);
 
 // A program of one operation on [rows, 8, 8], like those that write codes of weights: for its estimate. Its table is
 // not among it, which is loaded once for all of them.

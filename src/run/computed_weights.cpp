@@ -62,6 +62,7 @@ class WeightWriter {
       const auto layer = layer_of.find(command.position);
       if (!command.is_kernel() || layer == layer_of.end()) {
         if (!command_info(static_cast<Cmd>(command.id)).starts_work) remember(command);
+        if (static_cast<Cmd>(command.id) == Cmd::OP_DMA_START) remember_transfer();
         writer_->copy(command);
         continue;
       }
@@ -69,6 +70,7 @@ class WeightWriter {
       TRY(write_kernel(command));
     }
     TRY(check_all_found());
+    TRY(write_scales());
     finish();
     return {};
   }
@@ -78,6 +80,13 @@ class WeightWriter {
     const Cmd id = static_cast<Cmd>(command.id);
     registers_.set(id, command.parameter, command.payload);
     written_.set(id, command.parameter, command.payload);
+  }
+
+  void remember_transfer() {
+    transfers_.push_back({static_cast<int>(registers_.parameter(Cmd::DMA0_SRC_REGION)),
+                          registers_.address(Cmd::DMA0_SRC),
+                          static_cast<int>(registers_.parameter(Cmd::DMA0_DST_REGION)),
+                          registers_.address(Cmd::DMA0_DST), int64_t{registers_.payload(Cmd::DMA0_LEN)}});
   }
 
   Result<void> write_kernel(const NpuCommand& command) {
@@ -147,7 +156,8 @@ class WeightWriter {
   void add_copy(const NpuCommand& command, const Copy& copy, bool last) {
     const int block =
         block_size(Cmd::OFM_BLK_HEIGHT_M1) * block_size(Cmd::OFM_BLK_WIDTH_M1) * block_size(Cmd::OFM_BLK_DEPTH_M1);
-    const int depth = std::min(block, (copy.depth + 7) / 8 * 8), width = std::clamp(block / depth, 1, 8);
+    constexpr int kDeepest = 64;  // of a block
+    const int depth = std::min({block, kDeepest, (copy.depth + 7) / 8 * 8}), width = std::clamp(block / depth, 1, 8);
     set_side(kIfm, copy, copy.from, copy.from_y, copy.from_x);
     set_side(kOfm, copy, copy.to, copy.to_y, copy.to_x);
     set(Cmd::OFM_HEIGHT_M1, copy.height - 1);
@@ -194,6 +204,13 @@ class WeightWriter {
                           to.y, bytes});
         offset += bytes;
       }
+    }
+    if (product.scales) {
+      const auto bytes = static_cast<int>(product.streams[0].codes.scale_bytes());
+      copies.push_back({product.heads, 1, bytes, from.base + product.scales->in_constant, from.y, bytes,
+                        to.base + product.scales->at, to.y, bytes});
+      for (int head = 0; head < product.heads; ++head)
+        scales_in_constants_[&product].push_back(from.base + head * from.y + product.scales->in_constant);
     }
     add_copies(command, copies);
     return {};
@@ -250,10 +267,12 @@ class WeightWriter {
   Result<void> write_convolution(const NpuCommand& command, const ComputedWeights& product,
                                  const ComputedWeights::Stream& stream, int index) {
     const WeightCodes& codes = stream.codes;
-    const int outputs = codes.channels() + WeightCodes::kUnused;
+    const int outputs = codes.outputs();
+    if (product.scales && found_.contains(index)) return {};  // a part of one that is whole now
     const Place operand = place(kIfm);
     constexpr uint32_t kPartKernelFirst = 1 << 2;  // in KERNEL_STRIDE: inputs would come in another order
-    const bool expected = !operand.bricks && static_cast<int>(registers_.parameter(Cmd::OFM_DEPTH_M1)) + 1 == outputs &&
+    const int written = static_cast<int>(registers_.parameter(Cmd::OFM_DEPTH_M1)) + 1;
+    const bool expected = !operand.bricks && (product.scales ? written <= outputs : written == outputs) &&
                           static_cast<int>(registers_.parameter(Cmd::IFM_DEPTH_M1)) + 1 == codes.depth() &&
                           (operand.x == codes.depth() || product.rows == 1) &&
                           static_cast<int>(registers_.parameter(Cmd::OFM_HEIGHT_M1)) == 0 &&
@@ -264,12 +283,51 @@ class WeightWriter {
     set(Cmd::WEIGHT_REGION, registers_.parameter(Cmd::IFM_REGION));
     set(Cmd::WEIGHT_BASE, operand.base - product.operand + stream.at);
     set(Cmd::WEIGHT_LENGTH, codes.bytes());
+    if (product.scales) {
+      TRY(find_scales(product));
+      set(Cmd::OFM_DEPTH_M1, outputs - 1);
+      set(Cmd::SCALE_REGION, registers_.parameter(Cmd::IFM_REGION));
+      set(Cmd::SCALE_BASE, operand.base - product.operand + product.scales->at);
+      set(Cmd::SCALE_LENGTH, codes.scale_bytes());
+    }
     set(Cmd::BLOCKDEP, 0);
     if (std::exchange(codes_under_way_, false)) writer_->add(Cmd::OP_KERNEL_WAIT, 0);  // weights are fetched ahead
     writer_->copy(command);
     restore();
     const int blocks = (product.rows + block_size(Cmd::OFM_BLK_WIDTH_M1) - 1) / block_size(Cmd::OFM_BLK_WIDTH_M1);
     read_[layer_] += blocks * codes.bytes();  // once for each block of the result
+    return {};
+  }
+
+  // All outputs of a product have the same scale: the one of its first convolution's first output, in the constants.
+  Result<void> find_scales(const ComputedWeights& product) {
+    if (scale_of_.contains(&product)) return {};
+    int region = static_cast<int>(registers_.parameter(Cmd::SCALE_REGION));
+    int64_t at = registers_.address(Cmd::SCALE_BASE);
+    for (auto move = transfers_.rbegin(); move != transfers_.rend() && region != program_.weight_region; ++move)
+      if (move->to_region == region && move->to <= at && at + WeightCodes::kScaleBytes <= move->to + move->bytes) {
+        region = move->from_region;
+        at += move->from - move->to;
+      }
+    if (region != program_.weight_region ||
+        !contains(program_.weights, static_cast<uint64_t>(at), WeightCodes::kScaleBytes))
+      return error("the scales of a product are not constants");
+    const auto first = program_.weights.begin() + at;
+    scale_of_[&product] = Buffer(first, first + WeightCodes::kScaleBytes);
+    return {};
+  }
+
+  Result<void> write_scales() {
+    for (const auto& [product, places] : scales_in_constants_)
+      for (int64_t place : places) {
+        const int outputs = product->streams[0].codes.outputs();
+        const auto scale = scale_of_.find(product);
+        if (scale == scale_of_.end() || !contains(program_.weights, static_cast<uint64_t>(place),
+                                                  static_cast<uint64_t>(outputs) * WeightCodes::kScaleBytes))
+          return error("scales have no place in the constants");
+        for (int i = 0; i < outputs; ++i)
+          std::ranges::copy(scale->second, program_.weights.begin() + place + i * WeightCodes::kScaleBytes);
+      }
     return {};
   }
 
@@ -333,7 +391,16 @@ class WeightWriter {
   uint32_t layer_ = 0;                               // of the operation at hand
   std::set<int> found_;                              // places of operators
   std::map<uint32_t, std::vector<int64_t>> copied_;  // by layer: the elements of each copy
-  std::map<uint32_t, int64_t> read_;                 // by layer: bytes of weights
+  struct Transfer {
+    int from_region;
+    int64_t from;
+    int to_region;
+    int64_t to, bytes;
+  };
+  std::vector<Transfer> transfers_;
+  std::map<const ComputedWeights*, Buffer> scale_of_;
+  std::map<const ComputedWeights*, std::vector<int64_t>> scales_in_constants_;  // never walked in an order that matters
+  std::map<uint32_t, int64_t> read_;                                            // by layer: bytes of weights
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "support/bytes.h"
@@ -23,6 +24,7 @@ class WeightCodes {
   static constexpr int kGroup = 8;   // inputs side by side
   static constexpr int kGroups = 4;  // in a row
   static constexpr int64_t kAlignment = 16;
+  static constexpr int kScaleBytes = 10;  // of an output
 
   // `microblock`: outputs that the core computes at once, 4 or 8.
   WeightCodes(int channels, int depth, int microblock) : channels_(channels), depth_(depth), microblock_(microblock) {}
@@ -41,6 +43,10 @@ class WeightCodes {
   int64_t row(int block, int row) const;
 
   int64_t bytes() const;  // of the stream, a multiple of the alignment
+  int outputs() const { return kUnused + channels_; }
+  int64_t scale_bytes() const {  // likewise
+    return (int64_t{kScaleBytes} * outputs() + kAlignment - 1) / kAlignment * kAlignment;
+  }
 
   // What does not depend on the matrix: headers, and the end of the stream; and where each stands.
   struct Constant {
@@ -69,6 +75,12 @@ struct ComputedWeights {
   int64_t head_bytes = 0;  // from one head to the next
   int64_t operand = 0;     // from the start of a head to the operand's first row
   int constants = 0;       // the CONCAT, of which one part is a constant: all headers and ends, one after the other
+  // Where scales of our own are, if there is room for them: from the start of a head, and in the constant. regor may
+  // cut a convolution into parts with scales of their own; as one, it needs them side by side.
+  struct Scales {
+    int64_t at = 0, in_constant = 0;
+  };
+  std::optional<Scales> scales;
   struct Stream {
     WeightCodes codes;
     int64_t at = 0;             // from the start of a head, aligned
