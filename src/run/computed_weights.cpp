@@ -58,6 +58,7 @@ class WeightWriter {
     if (has_branches(commands)) return error("the program has branches");
     writer_.emplace(program_.commands, payload.stream);
     const std::map<uint32_t, uint32_t> layer_of = layers_by_operation(program_);
+    find_blocks(commands, layer_of);
     for (const NpuCommand& command : commands) {
       const auto layer = layer_of.find(command.position);
       if (!command.is_kernel() || layer == layer_of.end()) {
@@ -80,6 +81,17 @@ class WeightWriter {
     const Cmd id = static_cast<Cmd>(command.id);
     registers_.set(id, command.parameter, command.payload);
     written_.set(id, command.parameter, command.payload);
+  }
+
+  // How many outputs each convolution computes at once.
+  void find_blocks(const std::vector<NpuCommand>& commands, const std::map<uint32_t, uint32_t>& layer_of) {
+    int outputs = 0;
+    for (const NpuCommand& command : commands) {
+      if (static_cast<Cmd>(command.id) == Cmd::OFM_BLK_DEPTH_M1) outputs = command.parameter + 1;
+      const auto layer = layer_of.find(command.position);
+      if (layer == layer_of.end() || !command.is_kernel()) continue;
+      if (const std::optional<int> place = layers_[layer->second].tosa_index) outputs_at_once_[*place] = outputs;
+    }
   }
 
   void remember_transfer() {
@@ -218,8 +230,12 @@ class WeightWriter {
 
   Result<void> write_codes(const NpuCommand& command, const ComputedWeights& product,
                            const ComputedWeights::Stream& stream) {
-    const WeightCodes& codes = stream.codes;
+    WeightCodes codes = stream.codes;
     const Place to = place(kOfm);
+    for (int index : stream.products)
+      if (!codes.set_outputs_at_once(outputs_at_once_[index]) ||
+          outputs_at_once_[index] != outputs_at_once_[stream.products[0]])
+        return error("a product has too shallow blocks");
     if (to.bricks || to.y != product.head_bytes || !has_shape(product.heads, codes.channels(), codes.depth()) ||
         !found_.insert(stream.table).second)
       return error("codes of weights are not where they were expected");
@@ -261,7 +277,8 @@ class WeightWriter {
     };
     const int unused = codes.unused_rows();
     if (!codes.has_header(block)) add(0, 0, unused);  // any weights do
-    add(unused, 0, codes.rows() - unused);
+    for (int row = unused; row < codes.rows(); row = codes.last_row(row) + 1)
+      add(row, (row - unused) * micro, codes.last_row(row) - row + 1);
   }
 
   Result<void> write_convolution(const NpuCommand& command, const ComputedWeights& product,
@@ -277,7 +294,6 @@ class WeightWriter {
                           (operand.x == codes.depth() || product.rows == 1) &&
                           static_cast<int>(registers_.parameter(Cmd::OFM_HEIGHT_M1)) == 0 &&
                           static_cast<int>(registers_.parameter(Cmd::OFM_WIDTH_M1)) + 1 == product.rows &&
-                          (block_size(Cmd::OFM_BLK_DEPTH_M1) >= outputs || codes.blocks() == 1) &&
                           (registers_.parameter(Cmd::KERNEL_STRIDE) & kPartKernelFirst) == 0;
     if (!expected || !found_.insert(index).second) return error("a product is not what it was expected to be");
     set(Cmd::WEIGHT_REGION, registers_.parameter(Cmd::IFM_REGION));
@@ -400,6 +416,7 @@ class WeightWriter {
   std::vector<Transfer> transfers_;
   std::map<const ComputedWeights*, Buffer> scale_of_;
   std::map<const ComputedWeights*, std::vector<int64_t>> scales_in_constants_;  // never walked in an order that matters
+  std::map<int, int> outputs_at_once_;                                          // by place
   std::map<uint32_t, int64_t> read_;                                            // by layer: bytes of weights
 };
 

@@ -31,16 +31,18 @@ Buffer stream_of(const WeightCodes& codes) {
 
 TEST(ComputedWeights, the_decoder_reads_the_matrix_after_eight_outputs_of_zeros) {
   struct Case {
-    int channels, depth, microblock;
+    int channels, depth, microblock, block_depth = 32;
   };
-  for (const auto& [channels, depth, microblock] :
-       {Case{24, 64, 8}, Case{8, 8, 8}, Case{24, 37, 8}, Case{16, 33, 4}, Case{24, 1504, 8}, Case{24, 2100, 4}}) {
-    const WeightCodes codes(channels, depth, microblock);
+  for (const auto& [channels, depth, microblock, block_depth] :
+       {Case{24, 64, 8}, Case{8, 8, 8}, Case{24, 37, 8}, Case{16, 33, 4}, Case{24, 1504, 8}, Case{24, 2100, 4},
+        Case{24, 64, 8, 16}, Case{24, 200, 4, 16}, Case{24, 70, 8, 24}}) {
+    WeightCodes codes(channels, depth, microblock);
+    ASSERT_TRUE(codes.set_outputs_at_once(block_depth));
     WeightOrder order;
     order.out = channels + WeightCodes::kUnused;
     order.in = depth;
     order.kernel_h = order.kernel_w = 1;
-    order.block_depth = 32;
+    order.block_depth = block_depth;
     order.microblock_depth = microblock;
     const Buffer stream = stream_of(codes);
     EXPECT_EQ(stream.size() % 16, 0u);
@@ -57,6 +59,13 @@ TEST(ComputedWeights, the_decoder_reads_the_matrix_after_eight_outputs_of_zeros)
       ASSERT_EQ((*decoded)[i], weight_at(channel, place % depth)) << channels << " x " << depth << ", place " << place;
     }
   }
+}
+
+TEST(ComputedWeights, slices_need_their_headers_at_the_start_of_a_block) {
+  WeightCodes codes(24, 1504, 8);
+  EXPECT_TRUE(codes.set_outputs_at_once(32));
+  EXPECT_FALSE(codes.set_outputs_at_once(16));
+  EXPECT_FALSE(WeightCodes(24, 64, 8).set_outputs_at_once(8)) << "the unused outputs would be a block of their own";
 }
 
 }  // namespace

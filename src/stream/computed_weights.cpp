@@ -64,12 +64,28 @@ int64_t WeightCodes::slice_bytes(int blocks) const {
   return kHeaderBytes + blocks * rows() * row_bytes() - int64_t{kUnused} * kBlock;
 }
 
+bool WeightCodes::set_outputs_at_once(int outputs) {
+  rows_at_once_ = std::clamp(outputs / microblock_, 1, rows());
+  return rows_at_once_ == rows() || (blocks() <= blocks_of_slice() && rows_at_once_ > unused_rows());
+}
+
+int WeightCodes::last_row(int row) const {
+  return std::min(row / rows_at_once_ * rows_at_once_ + rows_at_once_, rows()) - 1;
+}
+
 int64_t WeightCodes::row(int block, int row) const {
+  if (rows_at_once_ < rows()) {
+    const int first = row / rows_at_once_ * rows_at_once_, together = last_row(row) - first + 1;
+    return slice_bytes(0) + (int64_t{first} * blocks() + int64_t{block} * together + row - first) * row_bytes();
+  }
   const int slice = block / blocks_of_slice(), in_slice = block % blocks_of_slice();
   return slice * slice_bytes(blocks_of_slice()) + slice_bytes(in_slice) + row * row_bytes();
 }
 
-int64_t WeightCodes::bytes() const { return row(blocks() - 1, rows()) + kAlignment; }
+int64_t WeightCodes::bytes() const {
+  const int whole = blocks() / blocks_of_slice(), rest = blocks() % blocks_of_slice();
+  return whole * slice_bytes(blocks_of_slice()) + (rest > 0 ? slice_bytes(rest) : 0) + kAlignment;
+}
 
 std::vector<WeightCodes::Constant> WeightCodes::constants() const {
   std::vector<Constant> list;

@@ -37,6 +37,11 @@ class WeightCodes {
   int unused_rows() const { return kUnused / microblock_; }
   int64_t row_bytes() const { return int64_t{microblock_} * kBlock; }
 
+  // The same for a core that computes at most so many outputs in one go, and takes all inputs for them before it goes
+  // on with others. False: no header fits between them.
+  bool set_outputs_at_once(int outputs);
+  int last_row(int row) const;  // of those that are computed together, one after the other in each block
+
   // Whether a block begins with a header, in the place of its unused rows.
   bool has_header(int block) const { return block % blocks_of_slice() == 0; }
   // Where a row is in the stream. In a block with a header, not that of an unused one.
@@ -61,6 +66,7 @@ class WeightCodes {
   int64_t slice_bytes(int blocks) const;
 
   int channels_, depth_, microblock_;
+  int rows_at_once_ = rows();
 };
 
 // The table from a weight, -127 to 127, to its code: the magnitude above its sign.
