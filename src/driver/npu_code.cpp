@@ -27,7 +27,7 @@ Result<CopyCycles> copy_cycles(const NpuTarget& target, const NpuOptions& option
 // as expected.
 std::optional<NpuProgram> code_with_products(const Buffer& tosa, const NpuTarget& target, const NpuOptions& options,
                                              const std::string& region) {
-  if (!tosa::holds(tosa, tosa::Op::Matmul)) return std::nullopt;
+  if (!target.can_write_weights() || !tosa::holds(tosa, tosa::Op::Matmul)) return std::nullopt;
   const Result<tosa::Program> program = tosa::read(tosa);
   std::optional<CopyCycles> cycles;
   for (const bool own_scales : {false, true}) {  // the second where regor has cut a convolution into parts

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 
 #include "npu/npu.h"
 
@@ -191,8 +190,7 @@ class Writer {
       std::vector<int> starts;  // the last part overlaps the one before it, so that all have the same width
       for (int i = first; i < std::min(first + kStreams, count); ++i)
         starts.push_back(std::min(i * width, channels - width));
-      const int known = parts.empty() ? 0 : first * width;
-      parts.push_back(write_streams(planned, operand, weights, starts, width, known));
+      parts.push_back(write_streams(planned, operand, weights, starts, width, first * width));
       if (copy) result_.products.back().streams[0].table = *copy;
     }
     TensorId result = parts.size() > 1 ? builder_.concat(parts, 3) : parts[0];
@@ -205,7 +203,7 @@ class Writer {
                          int width, int known) {
     const tosa::Shape in = builder_.shape(operand);
     const int heads = in[0], depth = in[2], count = static_cast<int>(starts.size());
-    const WeightCodes codes(width, depth, target_.macs == 32 ? 4 : 8);
+    const WeightCodes codes(width, depth, target_.microblock_outputs());
     ComputedWeights product{heads, in[1], 0, 0, 0, {}, {}};
     const Buffer table = weight_code_table();
     std::vector<TensorId> parts(1);  // the constants come first
@@ -215,15 +213,15 @@ class Writer {
       product.streams.push_back({codes, codes.bytes() * i, last(), {}});
     }
     // Room for all streams, where the next head and the operand are aligned.
-    const int64_t scales = own_scales_ ? codes.scale_bytes() : 0;
+    const int64_t scales = own_scales_ ? codes.scale_bytes() : 0, fixed = constant_bytes(codes);
     int rows = 1;
     const auto fits = [&] {
       const int64_t head = int64_t{rows + count * width + in[1]} * depth;
       return int64_t{rows + count * width} * depth >= count * codes.bytes() + scales &&
-             head % WeightCodes::kAlignment == 0 && int64_t{rows} * depth >= constant_bytes(codes) + scales;
+             head % WeightCodes::kAlignment == 0 && int64_t{rows} * depth >= fixed + scales;
     };
     while (!fits()) ++rows;
-    if (own_scales_) product.scales = {count * codes.bytes(), constant_bytes(codes)};
+    if (own_scales_) product.scales = {count * codes.bytes(), fixed};
     parts[0] = constants(codes, heads, rows, depth);
     parts.push_back(operand);
     product.operand = int64_t{rows + count * width} * depth;

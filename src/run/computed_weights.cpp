@@ -361,10 +361,7 @@ class WeightWriter {
 
   void finish() {
     Estimates& estimates = *program_.estimates;
-    const std::optional<MemoryEstimate>& sram = estimates.memory(NpuMemory::Sram);
-    const double per_byte = sram && sram->total_bytes > 0
-                                ? static_cast<double>(sram->access_cycles) / static_cast<double>(sram->total_bytes)
-                                : 0;
+    const double per_byte = sram_cycles_per_byte(estimates);
     for (const auto& [at, copies] : copied_) {
       double cycles = 0, elements = 0;
       for (int64_t count : copies) {
@@ -388,7 +385,7 @@ class WeightWriter {
     for (StreamOperation& operation : program_.layer_of_operation)
       operation.position = writer_->moved(operation.position);
     program_.commands = writer_->payload();
-    if (MemoryEstimate* const memory = sram ? &*estimates.memories[static_cast<size_t>(NpuMemory::Sram)] : nullptr) {
+    if (std::optional<MemoryEstimate>& memory = estimates.memories[static_cast<size_t>(NpuMemory::Sram)]) {
       memory->weight_read_bytes += bytes;
       memory->total_bytes += bytes;
     }

@@ -76,17 +76,18 @@ double LayerReads::part(const Bytes& all, uint32_t layer, const Pieces& pieces) 
   return static_cast<double>(bytes_of(pieces)) / static_cast<double>(bytes->second);
 }
 
+double sram_cycles_per_byte(const Estimates& estimates) {
+  const std::optional<MemoryEstimate>& sram = estimates.memory(NpuMemory::Sram);
+  if (!sram || sram->total_bytes == 0) return 0;
+  return static_cast<double>(sram->access_cycles) / static_cast<double>(sram->total_bytes);
+}
+
 WeightTraffic::WeightTraffic(const Estimates& estimates)
     : memory_(estimates.weights_memory),
       apart_(estimates.channels_apart),
       latency_(estimates.transfer_latency),
       transfer_(estimates.transfer_cycles_per_byte),
-      sram_(0) {
-  // SRAM, at the speed that it has in the rest of the program.
-  const std::optional<MemoryEstimate>& sram = estimates.memory(NpuMemory::Sram);
-  if (sram && sram->total_bytes > 0)
-    sram_ = static_cast<double>(sram->access_cycles) / static_cast<double>(sram->total_bytes);
-}
+      sram_(sram_cycles_per_byte(estimates)) {}
 
 int64_t WeightTraffic::transfer_cycles(int64_t bytes) const {
   return bytes > 0 ? std::llround(latency_ + static_cast<double>(bytes) * std::max(transfer_, sram_)) : 0;

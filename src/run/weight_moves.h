@@ -73,6 +73,9 @@ class LayerReads {
   Bytes weights_, scales_;
 };
 
+// Cycles for a byte in SRAM, at the speed that it has in the rest of the program; 0: it is not used.
+double sram_cycles_per_byte(const Estimates& estimates);
+
 // What regor's estimate becomes when bytes are read elsewhere. A layer takes what its slowest part takes, as in regor.
 class WeightTraffic {
  public:

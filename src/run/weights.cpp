@@ -44,7 +44,7 @@ WeightOrder read_order(Machine& machine, const Window& window, bool depthwise) {
   order.streams = machine.config.cores;
   order.macs = machine.config.target->macs;
   switch (machine.encoding()) {
-    case NpuEncoding::U55: order.microblock_depth = order.macs == 32 ? 4 : 8; break;
+    case NpuEncoding::U55: order.microblock_depth = machine.config.target->microblock_outputs(); break;
     case NpuEncoding::U85: {
       constexpr int kMicroblockPixels[] = {1, 2, 4, 4, 8, 16, 1, 1};  // 1x1, 1x2, 1x4, 2x2, 2x4, 4x4
       int pixels = kMicroblockPixels[r.bits(Cmd::ACC_FORMAT, 8, 3)];

@@ -52,7 +52,7 @@ bool NpuTarget::writes_weights(const MatrixProduct& product) const {
   constexpr int64_t kLeast = 8, kBlock = 32;  // inputs of a group; of a block
   constexpr int64_t kMostHeads = 64;          // parts of a CONCAT (TOSA 1.0, level 8K)
   constexpr double kConvolution = 1500, kOnce = 2000, kWorthwhile = 0.9;
-  if (!facts().matmul_by_columns || cores > 1) return false;  // two cores would need two streams of weights
+  if (!can_write_weights()) return false;
   if (product.depth < kLeast || product.channels < kLeast || product.heads > kMostHeads) return false;
   const auto heads = static_cast<double>(product.heads), rows = static_cast<double>(product.rows),
              depth = static_cast<double>(product.depth), channels = static_cast<double>(product.channels);

@@ -44,6 +44,12 @@ struct NpuTarget {
 
   const NpuFacts& facts() const { return facts_of(family); }
 
+  // Outputs that the MAC array of a U55 or U65 computes at once.
+  int microblock_outputs() const { return macs == 32 ? 4 : 8; }
+
+  // Whether any product of two computed matrices can be a convolution. Two cores would need two streams of weights.
+  bool can_write_weights() const { return facts().matmul_by_columns && cores == 1; }
+
   // Whether such a product is a convolution whose weights the NPU writes itself (stream/computed_weights.h).
   bool writes_weights(const MatrixProduct& product) const;
 };
