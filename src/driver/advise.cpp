@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "driver/changes.h"
-#include "driver/compile.h"
 #include "driver/cost.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
+#include "driver/read_model.h"
 #include "support/json.h"
 #include "support/timer.h"
 

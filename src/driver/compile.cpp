@@ -3,33 +3,27 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <list>
-#include <unordered_map>
 #include <utility>
 
 #include "accuracy/accuracy.h"
 #include "driver/boards.h"
 #include "driver/bundle.h"
-#include "driver/cost.h"
 #include "driver/finer_tries.h"
 #include "driver/gates.h"
-#include "driver/json.h"
-#include "driver/layer_map.h"
-#include "driver/npu_code.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
+#include "driver/read_model.h"
+#include "driver/regions.h"
+#include "driver/summarize.h"
 #include "driver/tosa_model.h"
 #include "driver/verify.h"
 #include "emit/emit.h"
-#include "import/import.h"
-#include "lower/lower.h"
-#include "run/run.h"
 #include "support/codes.h"
 #include "support/file.h"
 #include "support/nearest.h"
-#include "support/parallel.h"
 #include "support/timer.h"
 
 namespace swoop {
@@ -49,7 +43,6 @@ constexpr std::string_view kStages[] = {"reading the model",
                                         "running the finished program",
                                         "finding another form for what regor gets wrong",
                                         "writing the program"};
-constexpr std::string_view kAccuracyStages[] = {"reading the model", "quantizing", "measuring each layer"};
 
 Result<void> check_stop_after(std::string_view name) {
   std::vector<std::string> known = {std::string(kImport)};
@@ -70,27 +63,6 @@ std::string raised_text(const QuantizeReport& report, double wanted, const Summa
     text += fmt::format(": {}; {:.0f} -> {} cycles", fmt::join(names, ", "), report.ranking->cost,
                         totals_of(summary).total_cycles);
   return with_code(std::move(text), Code::Raised);
-}
-
-std::string repaired_text(std::span<const NpuFault> repairs) {
-  return with_code(fmt::format("repaired the NPU program in {} place{}, which costs a little time there; the "
-                               "first: {}: {}",
-                               repairs.size(), repairs.size() == 1 ? "" : "s", repairs[0].operation, repairs[0].what),
-                   Code::Repaired);
-}
-
-struct CompiledRegion {
-  tosa::Program tosa;
-  Buffer tosa_bytes;
-  NpuProgram program;
-  std::vector<NpuFault> repairs;  // of what regor let happen too early
-  Buffer blob;
-};
-
-// Its stream is not regor's own.
-bool has_moved_weights(const CompiledRegion& region) {
-  const std::optional<Estimates>& estimates = region.program.estimates;
-  return estimates && (estimates->kept || estimates->ahead || estimates->products > 0);
 }
 
 class Compile {
@@ -184,7 +156,7 @@ class Compile {
     Result<std::vector<RegionFault>> faults = build(model.graph);
     if (faults && !faults->empty() && goes_without_moved(*faults)) faults = build(model.graph);
     if (!faults) return error("{}: {}", options_.model, faults.error().message);
-    if (options_.stop_after == kLower) return stopped(tosa_text());
+    if (options_.stop_after == kLower) return stopped(tosa_text(regions_, pipeline_));
     if (faults->empty()) return finish();
     const RegionFault& fault = faults->front();
     if (!fault.inputs) return error("{}: {}", options_.model, fault.what);
@@ -237,7 +209,8 @@ class Compile {
       }));
       if (options_.stop_after == kPartition) return std::optional(print(graph, {false, true}));
       Result<std::vector<RegionFault>> faults = build(graph);
-      if (faults && faults->empty() && options_.stop_after == kLower) return std::optional(tosa_text());
+      if (faults && faults->empty() && options_.stop_after == kLower)
+        return std::optional(tosa_text(regions_, pipeline_));
       if (faults && faults->empty()) return std::optional<std::string>();
       if (!faults && pipeline_.verdicts.empty()) return faults.error();
       if (!faults) return lost(fmt::format("; in another form the build fails as well: {}", faults.error().message));
@@ -280,12 +253,19 @@ class Compile {
 
   // From regions to a file that was run. Faults: what regor got wrong; then there is no file.
   Result<std::vector<RegionFault>> build(const Graph& graph) {
-    TRY_ASSIGN(std::vector<RegionFault> faults, lower_regions());
+    progress_.stage("lowering to TOSA");
+    TRY_ASSIGN(std::vector<RegionFault> faults,
+               timed("lower", [&] { return lower_regions(regions_, pipeline_, given_ ? &*given_ : nullptr); }));
     if (!faults.empty() || options_.stop_after == kLower) return faults;
-    TRY_ASSIGN(faults, compile_regions());
+
+    progress_.stage("generating NPU code");
+    time_of("npu") += std::exchange(pipeline_.pricing, {});
+    TRY_ASSIGN(faults, timed("npu", [&] { return compile_regions(regions_, pipeline_, !wrong_with_moved_); }));
     if (!faults.empty()) return faults;
-    TRY(emit(graph));
-    summarize(graph);
+
+    progress_.stage("building the program");
+    TRY(timed("emit", [&] { return emit(graph); }));
+    summarize_try(graph);
     return verify_program(graph);
   }
 
@@ -332,115 +312,24 @@ class Compile {
     return write_file(fmt::format("{}/{:02}-{}.ir", options_.dump, number, step), print(graph, {false, true}));
   }
 
-  Result<std::vector<RegionFault>> lower_regions() {
-    progress_.stage("lowering to TOSA");
-    return timed("lower", [&]() -> Result<std::vector<RegionFault>> {
-      std::vector<RegionFault> faults;
-      std::vector<CompiledRegion> before = std::exchange(regions_, {});
-      for (const auto& region : pipeline_.partition.regions) {
-        CompiledRegion& compiled = regions_.emplace_back();
-        std::string culprit;
-        Result<tosa::Program> lowered = given_ ? *given_ : lower(*region, &culprit);
-        if (!lowered && culprit.empty()) return lowered.error();
-        if (!lowered) {
-          faults.push_back({regions_.size() - 1, lowered.error().message, {}, culprit});
-          continue;
-        }
-        compiled.tosa = std::move(*lowered);
-        avoid_defects(compiled.tosa, pipeline_.target);
-        compiled.tosa_bytes = tosa::write(compiled.tosa);
-        // The same as in the try before: then so is its program.
-        auto same = std::find_if(before.begin(), before.end(),
-                                 [&](const CompiledRegion& old) { return old.tosa_bytes == compiled.tosa_bytes; });
-        if (same != before.end()) compiled = std::move(*same);
-        if (!options_.dump.empty())
-          TRY(write_file(fmt::format("{}/{}.tosa", options_.dump, region->name), compiled.tosa_bytes));
-      }
-      return faults;
-    });
-  }
-
-  std::string tosa_text() const {
-    std::string text;
-    for (size_t i = 0; i < regions_.size(); ++i)
-      text += fmt::format("# {}\n{}", pipeline_.partition.regions[i]->name, tosa::text(regions_[i].tosa));
-    return text;
-  }
-
-  Result<std::vector<RegionFault>> compile_regions() {
-    progress_.stage("generating NPU code");
-    time_of("npu") += std::exchange(pipeline_.pricing, {});
-    return timed("npu", [&]() -> Result<std::vector<RegionFault>> {
-      std::vector<Result<void>> outcomes(regions_.size(), Result<void>());
-      std::vector<std::string> refusals(regions_.size());
-      parallel_for(regions_.size(), 1, [&](size_t first, size_t last) {
-        for (size_t i = first; i < last; ++i) outcomes[i] = compile_region(i, refusals[i]);
-      });
-      pipeline_.priced.clear();  // what ships has its copy, and the others take as much memory
-      for (Result<void>& outcome : outcomes) TRY(std::move(outcome));
-      std::vector<RegionFault> faults;
-      for (size_t i = 0; i < refusals.size(); ++i)
-        if (!refusals[i].empty()) faults.push_back({i, refusals[i], {}});
-      return faults;
-    });
-  }
-
-  Result<NpuProgram> code_of(const CompiledRegion& region, const std::string& name) const {
-    if (wrong_with_moved_) return compile_npu(region.tosa_bytes, pipeline_.target, options_.npu, name);
-    if (const NpuProgram* priced = priced_program(pipeline_, region.tosa_bytes)) return *priced;
-    return npu_code(region.tosa_bytes, pipeline_.target, options_, name);
-  }
-
-  // `refusal`: what regor did instead of compiling it.
-  Result<void> compile_region(size_t i, std::string& refusal) {
-    CompiledRegion& region = regions_[i];
-    if (!region.blob.empty()) return {};
-    const std::string& name = pipeline_.partition.regions[i]->name;
-    Result<NpuProgram> program = code_of(region, name);
-    if (!program) {
-      refusal = program.error().message;
-      return {};
-    }
-    region.program = std::move(*program);
-    // What the rehearsal cannot follow is left to the check that runs the file.
-    if (Result<std::vector<NpuFault>> repairs = repair_npu(region.program)) region.repairs = std::move(*repairs);
-    TRY_ASSIGN(region.blob, pack(region.program));
-    region.program.weights = Buffer();  // the blob has them; {} would keep the memory
-    if (!options_.dump.empty() && region.program.estimates)
-      TRY(write_file(fmt::format("{}/{}.csv", options_.dump, name), layers_csv(*region.program.estimates)));
+  Result<void> emit(const Graph& graph) {
+    TRY_ASSIGN(pte_, emit_pte(graph, delegates_of(regions_, pipeline_), {.delegate_segments = options_.segments}));
+    TRY_ASSIGN(info_, read_pte(pte_));
     return {};
   }
 
-  std::string system_config() const {
-    return options_.npu.system_config.empty() ? std::string(pipeline_.target.facts().system_config)
-                                              : options_.npu.system_config;
-  }
-  std::string memory_mode() const {
-    return options_.npu.memory_mode.empty() ? std::string(pipeline_.target.facts().memory_mode)
-                                            : options_.npu.memory_mode;
-  }
-
-  Result<void> emit(const Graph& graph) {
-    progress_.stage("building the program");
-    return timed("emit", [&]() -> Result<void> {
-      std::vector<Region> delegates;
-      for (size_t i = 0; i < regions_.size(); ++i) {
-        const CompiledRegion& region = regions_[i];
-        delegates.push_back({region.blob, npu_compile_specs(pipeline_.target.name, system_config(), memory_mode(),
-                                                            pipeline_.target.facts().tosa_profile)});
-        CompileSpecs& specs = delegates.back().compile_specs;
-        if (region.program.estimates)
-          specs.emplace_back(kEstimatesKey, estimates_text(*region.program.estimates, kSwoopVersion));
-        if (options_.strip) continue;
-        std::string layers = pack_layers(make_layer_map(*pipeline_.partition.regions[i], region.tosa, region.program));
-        if (!layers.empty()) specs.emplace_back(kLayersKey, std::move(layers));
-      }
-      EmitOptions emit_options;
-      emit_options.delegate_segments = options_.segments;
-      TRY_ASSIGN(pte_, emit_pte(graph, delegates, emit_options));
-      TRY_ASSIGN(info_, read_pte(pte_));
-      return {};
-    });
+  // Of this try alone, but for the times.
+  void summarize_try(const Graph& graph) {
+    Summary& s = result_.summary;
+    auto times = std::move(s.times);
+    s = summarize(graph, pipeline_, regions_, info_);
+    s.times = std::move(times);
+    s.pte_bytes = static_cast<int64_t>(pte_.size());
+    s.warnings.insert(s.warnings.begin(), import_warnings_.begin(), import_warnings_.end());
+    if (wrong_with_moved_)
+      s.warnings.push_back(with_code(
+          fmt::format("regor's own stream is used, without weights that are moved or written: {}", *wrong_with_moved_),
+          Code::Fetched));
   }
 
   std::string output_path() const {
@@ -509,9 +398,6 @@ class Compile {
     return {};
   }
 
-  void summarize(const Graph& graph);
-  void summarize_region(size_t i);
-
   const CompileOptions& options_;
   std::vector<std::string> import_warnings_;
   std::shared_ptr<const MappedFile> file_;  // of the model
@@ -531,183 +417,8 @@ class Compile {
   CompileResult result_;
 };
 
-std::vector<NodeSummary> nodes_of(const Graph& graph) {
-  std::vector<NodeSummary> nodes;
-  std::unordered_map<NodeId, size_t> place;  // never walked
-  for (NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    place.emplace(id, nodes.size());
-    NodeSummary& line = nodes.emplace_back();
-    line.name = node.name;
-    line.op = called(node);
-    if (line.op == kRegionTarget) line.region = static_cast<size_t>(node.integer(Key::Region));
-    for (ValueId input : node.inputs) {
-      if (input == kNone) continue;
-      auto producer = place.find(graph.value(input).producer);
-      if (producer != place.end()) line.inputs.push_back(producer->second);
-    }
-  }
-  return nodes;
-}
-
-void Compile::summarize_region(size_t i) {
-  const CompiledRegion& region = regions_[i];
-  const Graph& graph = *pipeline_.partition.regions[i];
-  RegionSummary& summary = result_.summary.regions.emplace_back();
-  summary.name = graph.name;
-  summary.tosa_ops = region.tosa.bodies[0].operators.size();
-  summary.scratch_bytes = region.program.scratch_size;
-  summary.nodes = nodes_of(graph);
-  if (!region.program.estimates) return;
-  summary.estimates = *region.program.estimates;
-  std::unordered_map<std::string_view, const Loc*> loc_of_node;  // never walked
-  for (NodeId id : graph.order())
-    if (const Loc* loc = graph.loc(graph.node(id).loc)) loc_of_node.emplace(graph.node(id).name, loc);
-  const std::vector<Layer>& layers = summary.estimates.layers;
-  summary.layers.resize(layers.size());
-  const std::vector<std::string_view> nodes = nodes_of_layers(region.tosa, layers);
-  for (size_t l = 0; l < layers.size(); ++l) {
-    LayerSummary& line = summary.layers[l];
-    line.name = std::string(nodes[l]);
-    line.op = layers[l].npu_op;
-    line.cycles = layers[l].cycles;
-    line.npu_cycles = layers[l].npu_cycles;
-    line.macs = layers[l].macs;
-    line.sram_bytes = layers[l].staging_bytes;
-    auto loc = loc_of_node.find(nodes[l]);
-    if (loc == loc_of_node.end()) continue;
-    line.source = to_text(*loc->second);
-    line.code = loc->second->code;
-    line.module = loc->second->module_path;
-  }
-}
-
-PortSummary with_scale(PortSummary port, const Type& type) {
-  port.scale = type.scale();
-  port.zero_point = type.zero_point();
-  return port;
-}
-
-// Quantize, dequantize and casts: what a border does.
-bool converts_numbers(std::string_view kernel) {
-  return kernel.starts_with("quantized_decomposed::") || kernel.starts_with("dim_order_ops::_to_dim_order_copy");
-}
-
-void Compile::summarize(const Graph& graph) {
-  Summary& s = result_.summary;
-  auto times = std::move(s.times);
-  s = {};  // of this try alone
-  s.times = std::move(times);
-  s.warnings = import_warnings_;
-  s.model = options_.model;
-  s.target = std::string(pipeline_.target.name);
-  s.system_config = system_config();
-  s.memory_mode = memory_mode();
-  s.pte_bytes = static_cast<int64_t>(pte_.size());
-  for (size_t i = 0; i < regions_.size(); ++i) summarize_region(i);
-  for (const CompiledRegion& region : regions_)
-    s.fast_bytes = std::max(s.fast_bytes, static_cast<int64_t>(region.program.scratch_fast_size.value_or(0)));
-  s.nodes = nodes_of(graph);
-  if (pipeline_.quantized && !pipeline_.quantized->cheap.candidates.empty()) {
-    const Cheap& cheap = pipeline_.quantized->cheap;
-    s.widened = {{}, std::llround(cheap.cost_before), std::llround(cheap.cost_after)};
-    for (const Candidate& value : cheap.candidates) s.widened->values.push_back({value.name, value.op, value.source});
-  }
-  if (pipeline_.quantized && pipeline_.quantized->smaller_weights) {
-    const SmallerWeights& weights = *pipeline_.quantized->smaller_weights;
-    s.smaller_weights = {std::llround(weights.bytes_before), std::llround(weights.bytes), weights.lost_db};
-  }
-  s.max_sram = options_.gates.max_sram;
-  s.max_flash = options_.gates.max_flash;
-  for (const HostReason& host : pipeline_.partition.host)
-    s.host_nodes.push_back({host.node, host.op, host.rule, host.reason, to_text(host.loc), host.loc.code, host.advice});
-  if (!info_.methods.empty()) {
-    const ProgramMethod& method = info_.methods[0];
-    for (const auto& [op, count] : method.kernel_calls) (converts_numbers(op) ? s.border_ops : s.host_ops)[op] = count;
-    s.planned_bytes = method.planned_bytes;
-    s.method_bytes = method.method_bytes;
-    s.temp_bytes = method.temp_bytes;
-    s.method = method.name;
-    s.kernels = method.operators;
-    auto ports = [](const std::vector<ProgramTensor>& tensors) {
-      std::vector<PortSummary> list;
-      for (const ProgramTensor& tensor : tensors)
-        list.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes, tensor.scale, tensor.zero_point});
-      return list;
-    };
-    s.inputs = ports(method.inputs);
-    s.outputs = ports(method.outputs);
-    for (size_t i = 0; i < s.outputs.size(); ++i)
-      if (s.outputs[i].name.empty()) s.outputs[i].name = fmt::format("out{}", i);  // as `swoop run` calls them
-  }
-  // With --io int8 the border's scales are in the graph's own types.
-  for (size_t i = 0, user = 0; i < graph.inputs().size(); ++i) {
-    if (graph.input_port(i).role != Port::Role::User) continue;
-    const Type& type = graph.type(graph.inputs()[i]);
-    if (user < s.inputs.size() && type.quantized()) s.inputs[user] = with_scale(s.inputs[user], type);
-    ++user;
-  }
-  for (size_t i = 0, user = 0; i < graph.outputs().size(); ++i) {
-    if (graph.output_port(i).role != Port::Role::User) continue;
-    const Type& type = graph.type(graph.outputs()[i]);
-    if (user < s.outputs.size() && type.quantized()) s.outputs[user] = with_scale(s.outputs[user], type);
-    ++user;
-  }
-  for (const auto& [value, verdict] : pipeline_.verdicts)
-    if (!verdict.host)
-      s.warnings.push_back(with_code(fmt::format("a region was cut before {}: {}", value, verdict.reason), Code::Cut));
-  for (const CompiledRegion& region : regions_)
-    if (!region.repairs.empty()) s.warnings.push_back(repaired_text(region.repairs));
-  if (wrong_with_moved_)
-    s.warnings.push_back(with_code(
-        fmt::format("regor's own stream is used, without weights that are moved or written: {}", *wrong_with_moved_),
-        Code::Fetched));
-  if (pipeline_.quantized && pipeline_.quantized->uncalibrated)
-    s.warnings.push_back(
-        with_code("UNCALIBRATED: the ranges were measured on random data; use the program for dry runs only",
-                  Code::Uncalibrated));
-  if (pipeline_.quantized)
-    s.warnings.insert(s.warnings.end(), pipeline_.quantized->warnings.begin(), pipeline_.quantized->warnings.end());
-}
-
 }  // namespace
 
-Result<Graph> read_model(const std::string& path, const OpenSizes& sizes, std::vector<std::string>* warnings,
-                         std::shared_ptr<const MappedFile>* opened) {
-  TRY_ASSIGN(const bool is_tosa, is_tosa_file(path));
-  if (is_tosa) return error("{}: a .tosa file is quantized already; `swoop compile` takes it", path);
-  TRY_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
-  bool is_text = text_of(file->bytes()).starts_with("graph \"");
-  std::vector<ImportNote> notes;
-  Result<Graph> graph = is_text ? parse(text_of(file->bytes())) : import_pt2(file, {.sizes = sizes}, &notes);
-  if (!graph) return error("{}: {}", path, graph.error().message);
-  graph->mark_origins();
-  if (opened) *opened = std::move(file);
-  for (const ImportNote& note : notes)
-    if (warnings && note.warning)
-      warnings->push_back(fmt::format("{}{}{}", note.source, note.source.empty() ? "" : ": ", note.message));
-  return graph;
-}
-
 Result<CompileResult> compile(const CompileOptions& options) { return Compile(options).run(); }
-
-Result<std::string> accuracy(const CompileOptions& options) {
-  Pipeline pipeline{.options = options};
-  TRY_ASSIGN(pipeline.target, parse_target(options.target));
-  TRY(check_npu_options(pipeline.target, options.npu));
-  Progress progress(kAccuracyStages);
-  progress.stage("reading the model");
-  TRY_ASSIGN(Graph graph, read_model(options.model, options.sizes));
-  pipeline.following = following_nodes(graph);
-  progress.stage("quantizing");
-  TRY(run_steps(graph, pipeline, {}, "quantize"));
-  if (!pipeline.reference)
-    return error("{} is already quantized; give the float model, which its layers are compared with", options.model);
-  progress.stage("measuring each layer");
-  TRY_ASSIGN(AccuracyReport report,
-             measure_accuracy(*pipeline.reference, graph, *pipeline.samples, pipeline.opaque.get()));
-  if (options.json) return to_json(options.model, options.target, report);
-  return to_text(*pipeline.quantized) + to_text(report);
-}
 
 }  // namespace swoop

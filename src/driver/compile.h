@@ -1,13 +1,11 @@
 // One compile, from the .pt2 to the .pte on disk.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "driver/options.h"
-#include "ir/ir.h"
 #include "report/report.h"
-#include "support/file.h"
+#include "support/result.h"
 
 namespace swoop {
 
@@ -17,15 +15,6 @@ struct CompileResult {
   std::string stats;    // of --stats
 };
 
-// A .pt2, or the text form of a graph with its constants (what `swoop inspect --data` prints). Every value is its own
-// origin. `opened`: the file, whose bytes the constants are.
-Result<Graph> read_model(const std::string& path, const OpenSizes& sizes = {},
-                         std::vector<std::string>* warnings = nullptr,
-                         std::shared_ptr<const MappedFile>* opened = nullptr);
-
 Result<CompileResult> compile(const CompileOptions& options);
-
-// What `swoop accuracy` prints: quantizes and measures, compiles nothing.
-Result<std::string> accuracy(const CompileOptions& options);
 
 }  // namespace swoop

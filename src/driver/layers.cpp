@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "driver/compile.h"
+#include "driver/read_model.h"
 #include "report/report.h"
 #include "support/file.h"
 #include "support/npy.h"

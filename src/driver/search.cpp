@@ -7,10 +7,10 @@
 #include <functional>
 #include <set>
 
-#include "driver/compile.h"
 #include "driver/gates.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
+#include "driver/read_model.h"
 #include "driver/trial.h"
 #include "support/timer.h"
 

@@ -169,13 +169,20 @@ Result<std::vector<std::string>> memory_modes(const NpuOptions& options) {
   return names_with(sections, kModePrefix);
 }
 
+std::string_view system_config_name(const NpuTarget& target, const NpuOptions& options) {
+  return options.system_config.empty() ? target.facts().system_config : std::string_view(options.system_config);
+}
+
+std::string_view memory_mode_name(const NpuTarget& target, const NpuOptions& options) {
+  return options.memory_mode.empty() ? target.facts().memory_mode : std::string_view(options.memory_mode);
+}
+
 Result<NpuSystem> resolve_system(const NpuTarget& target, const NpuOptions& options) {
   const std::string_view path = config_name(options);
   TRY_ASSIGN(const auto sections, parse_ini(config_text(options), path));
   NpuSystem system;
-  system.system_config =
-      options.system_config.empty() ? target.facts().system_config : std::string_view(options.system_config);
-  system.memory_mode = options.memory_mode.empty() ? target.facts().memory_mode : std::string_view(options.memory_mode);
+  system.system_config = system_config_name(target, options);
+  system.memory_mode = memory_mode_name(target, options);
   TRY_ASSIGN(const Chain config, Chain::find(sections, path, "--system-config", kSystemPrefix, system.system_config));
   TRY_ASSIGN(const Chain mode, Chain::find(sections, path, "--memory-mode", kModePrefix, system.memory_mode));
   TRY(config.check_numbers());

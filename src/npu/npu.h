@@ -33,6 +33,10 @@ struct NpuOptions {
   uint64_t memory_limit = 0;                 // bytes regor may take; 0 = what usable_memory() says
 };
 
+// The sections in use.
+std::string_view system_config_name(const NpuTarget& target, const NpuOptions& options);
+std::string_view memory_mode_name(const NpuTarget& target, const NpuOptions& options);
+
 // Names that --system-config and --memory-mode take, from the config in `options`.
 Result<std::vector<std::string>> system_configs(const NpuOptions& options);
 Result<std::vector<std::string>> memory_modes(const NpuOptions& options);

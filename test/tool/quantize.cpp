@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "accuracy/accuracy.h"
-#include "driver/compile.h"
 #include "driver/pipeline.h"
+#include "driver/read_model.h"
 #include "samples/samples.h"
 #include "tool/commands.h"
 
