@@ -56,16 +56,17 @@ def encoded_bytes(summary):
     return sum(region["encoded_weight_bytes"] for region in summary["regions"])
 
 
-@pytest.mark.parametrize("flags", [[], ["-t", "ethos-u85-256"], ["--precision", "int16"], ["--per-tensor"]], ids=str)
-def test_weights_get_smaller_by_what_was_forecast_for_what_was_allowed(tmp_path, samples, flags):
+# Beside 16 bits nearly all noise is the weights', so that half as many steps cost 6 dB.
+@pytest.mark.parametrize("rate, flags", [(3, []), (3, ["-t", "ethos-u85-256"]), (6, ["--precision", "int16"]), (3, ["--per-tensor"])], ids=str)
+def test_weights_get_smaller_by_what_was_forecast_for_what_was_allowed(tmp_path, samples, rate, flags):
     finest = build(tmp_path, samples, "--weight-rate", "0", *flags)
-    smaller = build(tmp_path, samples, "--weight-rate", "3", *flags)
+    smaller = build(tmp_path, samples, "--weight-rate", rate, *flags)
     assert finest["smaller_weights"] is None
     said = smaller["smaller_weights"]
     saved = encoded_bytes(finest) - encoded_bytes(smaller)
     assert saved > 0.1 * encoded_bytes(finest) and saved == pytest.approx(said["bytes_before"] - said["bytes"], rel=0.2)
     lost = finest["accuracy"]["sqnr_db"][0] - smaller["accuracy"]["sqnr_db"][0]
-    assert said["lost_db"] <= 3 and lost <= 3.1
+    assert said["lost_db"] <= rate and lost <= rate + 0.1
 
 
 def test_weights_that_are_not_for_us_to_choose_stay(tmp_path, samples):

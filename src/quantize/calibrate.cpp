@@ -16,8 +16,8 @@ namespace {
 // Watches one graph while it runs.
 class Watch {
  public:
-  Watch(const Graph& graph, Measured& measured, OpaqueKernels* opaque)
-      : graph_(graph), m_(measured), opaque_(opaque), constants_(graph) {
+  Watch(const Graph& graph, Measured& measured, OpaqueKernels* opaque, Covariances* covariances = nullptr)
+      : graph_(graph), m_(measured), opaque_(opaque), covariances_(covariances), constants_(graph) {
     size_t values = graph.value_slots();
     m_.values.resize(values);
     m_.inner.resize(graph.node_slots());
@@ -88,7 +88,10 @@ class Watch {
       if (auto head = m_.heads.find(id); head != m_.heads.end())
         see_head(head->second, *units_axis(graph_, id), tensor);
     }
-    if (tensor.dtype == DType::F32 && element_count(tensor.shape) > 0) see_channels(id, tensor);
+    if (tensor.dtype == DType::F32 && element_count(tensor.shape) > 0) {
+      see_channels(id, tensor);
+      if (covariances_) covariances_->see(id, tensor);
+    }
     for (NodeId hooked : hooks_[id]) {
       const Node& node = graph_.node(hooked);
       if (node.op == Op::Attention) {
@@ -212,6 +215,7 @@ class Watch {
   const Graph& graph_;
   Measured& m_;
   OpaqueKernels* opaque_;
+  Covariances* covariances_;
   ConstantTensors constants_;
   std::vector<std::set<int>> channel_axes_;  // by value id: of the layers that read it
   std::vector<std::vector<NodeId>> hooks_;   // by value id: composites and control flow that read it
@@ -272,9 +276,9 @@ std::vector<ValueId> parts_of_output(const Graph& graph, ValueId id) {
 }
 
 Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKernels* opaque,
-                           std::optional<Measured>* without_last) {
+                           std::optional<Measured>* without_last, Covariances* covariances) {
   Measured measured;
-  Watch watch(graph, measured, opaque);
+  Watch watch(graph, measured, opaque, covariances);
   // A branch that no sample takes, and the body of a loop that none gets into, still need ranges: then each runs on
   // what it would be given.
   for (bool every_branch : {false, true}) {

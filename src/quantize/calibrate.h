@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "quantize/covariance.h"
 #include "quantize/masks.h"
 #include "quantize/quantize.h"
 #include "quantize/statistics.h"
@@ -29,8 +30,9 @@ struct Measured {
 };
 
 // `without_last`, where it is given, gets what all samples but the last one show, or nothing if that says too little.
+// `covariances`, of the same graph, see what its layers read.
 Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKernels* opaque = nullptr,
-                           std::optional<Measured>* without_last = nullptr);
+                           std::optional<Measured>* without_last = nullptr, Covariances* covariances = nullptr);
 
 // What all samples but one show, for each of the first `count`: every sample runs once. For models without state. An
 // Error where the others say too little.

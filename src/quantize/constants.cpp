@@ -57,7 +57,10 @@ ValueId quantized_constant(Work& work, ValueId id, const Type& type) {
   if (!known) return quantize_constant(graph, id, type);
   std::shared_ptr<const Buffer> codes = known->codes.find(id, type).value_or(nullptr);
   if (!codes) {
-    codes = std::make_shared<const Buffer>(codes_of_constant(graph.value(id), type));
+    const Rounding* rounding = known->rounding(id);
+    codes =
+        std::make_shared<const Buffer>(rounding ? round_weights(FloatElements(graph.value(id)).all(), type, *rounding)
+                                                : codes_of_constant(graph.value(id), type));
     known->codes.keep(id, type, codes);
   }
   graph.keep_alive(codes);
@@ -161,7 +164,7 @@ std::vector<double> mean_errors(Work& work, const Node& node, ValueId weights, c
   KnownConstants* known = work.request.known;
   if (!known) return mean_errors(node, work.graph.value(weights), codes, means);
   const WeightIndex index(node, codes.type.shape);
-  const KnownConstants::Rounding rounding{codes.type, {index.transposed, index.groups}, means.sum, means.count};
+  const KnownConstants::ErrorsQuestion rounding{codes.type, {index.transposed, index.groups}, means.sum, means.count};
   if (auto errors = known->errors.find(weights, rounding)) return std::move(*errors);
   std::vector<double> errors = mean_errors(node, work.graph.value(weights), codes, means);
   known->errors.keep(weights, rounding, errors);

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "quantize/rounding.h"
 #include "quantize/weights_by_rate.h"
 
 namespace swoop {
@@ -45,26 +46,33 @@ class LastAnswers {
 struct KnownConstants {
   using Outputs = std::pair<bool, int64_t>;  // how a layer's weights belong to its outputs: transposed, groups
   // The codes of weights, how they belong to outputs, and the sums and the count of what the layer reads.
-  using Rounding = std::tuple<Type, Outputs, std::vector<double>, uint64_t>;
+  using ErrorsQuestion = std::tuple<Type, Outputs, std::vector<double>, uint64_t>;
   // As choose_range() has them. What is measured while this lives is told apart by where it is.
   using RangeQuestion = std::tuple<const Statistics*, Method, int, double>;
   using FoldQuestion = std::pair<const Statistics*, NodeId>;
 
-  explicit KnownConstants(const Graph& prepared)
-      : codes(prepared.value_slots()),
+  explicit KnownConstants(const Graph& prepared, Roundings roundings = {})
+      : roundings(std::move(roundings)),
+        codes(prepared.value_slots()),
         forms(prepared.value_slots()),
-        largest(prepared.value_slots()),
+        ends(prepared.value_slots()),
         power(prepared.value_slots()),
         errors(prepared.value_slots()),
         bits(prepared.value_slots()),
         ranges(prepared.value_slots()),
         folds(prepared.value_slots()) {}
 
+  const Rounding* rounding(ValueId weights) const {
+    const auto at = roundings.find(weights);
+    return at == roundings.end() ? nullptr : &at->second;
+  }
+
+  const Roundings roundings;                                        // of weights; none: to the nearest code
   LastAnswers<Type, std::shared_ptr<const Buffer>> codes;           // in that type; graphs share them
   LastAnswers<std::vector<double>, std::vector<Coarseness>> forms;  // of weights with these steps
-  LastAnswers<Outputs, std::vector<float>> largest;                 // weight of each output channel, without its sign
+  LastAnswers<std::pair<Outputs, int>, std::vector<float>> ends;    // of output channels, in so many bits
   LastAnswers<std::monostate, double> power;                        // mean square
-  LastAnswers<Rounding, std::vector<double>> errors;                // of a layer's results on average
+  LastAnswers<ErrorsQuestion, std::vector<double>> errors;          // of a layer's results on average
   LastAnswers<Type, double> bits;                                   // of a layer's weights in that type, encoded
   LastAnswers<RangeQuestion, Range> ranges;                         // of values that are measured
   LastAnswers<FoldQuestion, bool> folds;                            // whether a function makes noise of it

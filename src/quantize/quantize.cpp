@@ -115,16 +115,19 @@ Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const Quan
   Timer timer;
   std::optional<Measured> others;  // without the last sample
   std::optional<Measured>* without_last = can_leave_out(graph, samples) ? &others : nullptr;
-  TRY_ASSIGN(Measured measured, calibrate(graph, samples, options.opaque, without_last));
+  std::optional<Covariances> covariances(std::in_place, graph, options);
+  TRY_ASSIGN(Measured measured, calibrate(graph, samples, options.opaque, without_last, &*covariances));
   report.calibrate_seconds = timer.seconds();
   if (options.equalize) {
     report.equalized = equalize(graph, measured);
     if (report.equalized > 0) {
-      TRY_ASSIGN(measured, calibrate(graph, samples, options.opaque, without_last));
+      covariances.emplace(graph, options);
+      TRY_ASSIGN(measured, calibrate(graph, samples, options.opaque, without_last, &*covariances));
     }
   }
   const Graph prepared = clone(graph);
-  KnownConstants known(prepared);
+  KnownConstants known(prepared, roundings_of(*covariances));
+  covariances.reset();
   TypeRequest request{.options = options, .measured = measured, .raised = options.wide, .known = &known};
   if (others) {
     TypeRequest finest = request;  // which room is best is no matter of the weights

@@ -423,6 +423,22 @@ TEST(Quantize, four_bit_weights_and_one_scale_per_tensor_on_request) {
   EXPECT_GT(outcome.db, 15);
 }
 
+TEST(Quantize, four_bits_cut_off_a_weight_that_is_far_from_all_others) {
+  Net net;
+  std::vector<float> weights(2 * 64);
+  std::normal_distribution<float> normal(0, 0.1f);
+  for (float& w : weights) w = normal(net.random);
+  weights[0] = 0.5f;  // steps of a 7th of it would leave most of the others at 0
+  weights[64] = 0.2f;
+  const ValueId x = net.input({8, 64});
+  net.graph.add_output(net.node(Op::Linear, {x, net.constant({2, 64}, weights)}, {}, "y"));
+  QuantizeOptions options;
+  options.weight_bits = 4;
+  EXPECT_GT(run(net, net.samples(), options).db, 17);
+  const Node& linear = *net.graph.producer(net.graph.producer(net.graph.outputs()[0])->inputs[0]);
+  EXPECT_LT(net.graph.type(linear.inputs[1]).quant->scale[0], 0.9 * 0.5 / 7);
+}
+
 // max(y) and mean(y) join; y itself, which has max(y)'s type, must not be cut down to theirs.
 TEST(Quantize, a_join_of_reductions_leaves_their_operand_its_range) {
   Net net;

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <tuple>
 
 #include "quantize/borders.h"
 #include "quantize/choices.h"
 #include "quantize/known_constants.h"
 #include "quantize/layers.h"
 #include "support/check.h"
+#include "support/clones.h"
 
 namespace swoop {
 
@@ -52,23 +56,60 @@ std::vector<float> largest_of_outputs(std::span<const float> weights, const Weig
 
 double as_float(double x) { return static_cast<double>(static_cast<float>(x)); }
 
-std::vector<float> largest_of_outputs(ValueId id, std::span<const float> weights, const WeightIndex& index,
-                                      KnownConstants* known) {
-  const KnownConstants::Outputs outputs(index.transposed, index.groups);
-  if (auto largest = known ? known->largest.find(id, outputs) : std::nullopt) return std::move(*largest);
-  std::vector<float> largest = largest_of_outputs(weights, index);
-  if (known) known->largest.keep(id, outputs, largest);
-  return largest;
+// What the squares of the errors add up to with so many steps on each side.
+SWOOP_CLONES double rounding_error(const float* row, size_t count, float step, float most) {
+  constexpr size_t kLanes = 16;
+  const float inverse = 1 / step;
+  float lanes[kLanes] = {};
+  const auto add = [&](float w, size_t lane) {
+    float code = std::rint(w * inverse);
+    code = code < -most ? -most : code;
+    code = code > most ? most : code;
+    lanes[lane] += (w - code * step) * (w - code * step);
+  };
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (size_t j = 0; j < kLanes; ++j) add(row[i + j], j);
+  for (size_t j = 0; i < count; ++i, ++j) add(row[i], j);
+  return static_cast<double>(std::accumulate(lanes, lanes + kLanes, 0.0f));
 }
 
-// The weights' type: the largest of a channel is `limit` steps, unless the bias needs larger steps.
-Type weight_type(const Node& layer, const Shape& shape, std::vector<float> largest, const Type& x, const Type& y,
+// Four bits have few codes: where the largest weights of a channel are cut off, all others have finer steps. The end
+// with the least error, in sixteenths of the largest.
+float end_of_few_codes(std::span<const float> row, float largest) {
+  constexpr float kParts = 16, kMostCode = 7;
+  float best_end = largest;
+  double best = std::numeric_limits<double>::infinity();
+  for (float part = kParts; part > kParts / 4 && largest > 0; --part) {
+    const float end = largest * part / kParts;
+    const double error = rounding_error(row.data(), row.size(), end / kMostCode, kMostCode);
+    if (error < best) std::tie(best, best_end) = std::pair(error, end);
+  }
+  return best_end;
+}
+
+// Where the codes of each output channel end.
+std::vector<float> ends_of_outputs(ValueId id, std::span<const float> weights, const WeightIndex& index, int bits,
+                                   KnownConstants* known) {
+  const std::pair question(KnownConstants::Outputs(index.transposed, index.groups), bits);
+  if (auto ends = known ? known->ends.find(id, question) : std::nullopt) return std::move(*ends);
+  std::vector<float> ends = largest_of_outputs(weights, index);
+  const size_t row = ends.empty() ? 0 : weights.size() / ends.size();
+  if (bits == 4 && !index.transposed)
+    for (size_t output = 0; output < ends.size(); ++output)
+      ends[output] = end_of_few_codes(weights.subspan(output * row, row), ends[output]);
+  if (known) known->ends.keep(id, question, ends);
+  return ends;
+}
+
+// The weights' type: the end of a channel is `limit` steps, unless the bias needs larger steps.
+Type weight_type(const Node& layer, const Shape& shape, std::vector<float> ends, const Type& x, const Type& y,
                  std::span<const double> bias, bool per_channel, int bits, double least_step) {
   int axis = per_channel ? channel_axis(layer, shape) : -1;
   int64_t limit = bits == 4 ? 7 : 127;
-  if (axis < 0) largest = {*std::ranges::max_element(largest)};
+  if (axis < 0) ends = {*std::ranges::max_element(ends)};
   std::vector<double> scales;
-  for (float most : largest) scales.push_back(static_cast<double>(most) / static_cast<double>(limit));
+  for (float most : ends) scales.push_back(static_cast<double>(most) / static_cast<double>(limit));
   for (size_t c = 0; c < bias.size(); ++c) {  // a bias must fit 31 bits in steps of s_x * s_w
     double& scale = scales[axis < 0 ? 0 : c];
     scale = std::max({scale, y.scale() / x.scale() * kFinestStep, std::fabs(bias[c]) / (x.scale() * (1 << 30)), 1e-20});
@@ -89,11 +130,12 @@ LayerConstants choose_layer_constants(const Graph& graph, const Node& layer, con
     bias[c] = real_at(graph.value(layer.inputs[2]), static_cast<int64_t>(c));
 
   LayerConstants chosen{weights.type, {}};
-  if (weights.constant && is_plain_float(graph, layer.inputs[1]))
-    chosen.weight = weight_type(layer, weights.type.shape,
-                                largest_of_outputs(layer.inputs[1], FloatElements(weights).all(), index, known),
-                                graph.type(layer.inputs[0]), graph.type(layer.outputs[0]), bias, options.per_channel,
-                                choose(graph, layer, options).weight_bits, least_step);
+  if (weights.constant && is_plain_float(graph, layer.inputs[1])) {
+    const int bits = choose(graph, layer, options).weight_bits;
+    chosen.weight = weight_type(
+        layer, weights.type.shape, ends_of_outputs(layer.inputs[1], FloatElements(weights).all(), index, bits, known),
+        graph.type(layer.inputs[0]), graph.type(layer.outputs[0]), bias, options.per_channel, bits, least_step);
+  }
   if (has_bias) chosen.bias = std::move(bias);
   return chosen;
 }
