@@ -128,9 +128,7 @@ class NoiseFlow {
 
   // The power of noise in a layer's result over the mean square error of its weights.
   double from_weights(const Node& layer) const {
-    const Rounding* rounding = known_ ? known_->rounding(prepared_.node(layer.id).inputs[1]) : nullptr;
-    const double left = rounding ? rounding->noise : 1;
-    return left * inside_[layer.outputs[0]] * power_[layer.inputs[0]] * weights_per_output(layer);
+    return inside_[layer.outputs[0]] * power_[layer.inputs[0]] * weights_per_output(layer);
   }
 
   // The power of the errors of rounding to a type: a twelfth of its steps' squares.

@@ -43,65 +43,38 @@ SWOOP_CLONES void subtract_square(double* c, size_t size, size_t last, const dou
   }
 }
 
-struct Factors {
-  std::vector<double> passed, left;  // P, transposed: row i has what column i gets; and D
-};
-
-// From the last column to the first.
-Factors factor(std::vector<double> c, size_t size) {
+// P, transposed: row i has what column i gets. From the last column to the first.
+std::vector<double> factor(std::vector<double> c, size_t size) {
   constexpr double kLeast = 1e-6;  // of the largest variance: the products are floats
   double largest = 0;
   for (size_t i = 0; i < size; ++i) largest = std::max(largest, c[i * size + i]);
-  Factors f{std::vector<double>(size * size), std::vector<double>(size)};
+  std::vector<double> passed(size * size);
   for (size_t k = size; k-- > 0;) {
-    const double d = f.left[k] = std::max(c[k * size + k], kLeast * largest);
-    double* column = f.passed.data() + k * size;
+    const double d = std::max(c[k * size + k], kLeast * largest);
+    double* column = passed.data() + k * size;
     for (size_t i = 0; i < k; ++i) column[i] = d > 0 ? c[i * size + k] / d : 0;
     subtract_square(c.data(), size, k, column, d);
   }
-  return f;
+  return passed;
 }
 
-struct Powers {
-  double left = 0;  // of D
-  double read = 0;  // of the numbers themselves
-};
-
-Rounding::Columns columns_of(const Block& block, int64_t rows, Powers& powers) {
+Rounding::Columns columns_of(const Block& block, int64_t rows) {
   const auto size = static_cast<size_t>(block.size);
-  const auto n = static_cast<double>(rows);
   std::vector<double> c = covariance_of(block, rows);
-  const double believed = belief(c, size, n);
-  std::vector<double> variances;
-  for (size_t i = 0; i < size; ++i) {
-    variances.push_back(c[i * size + i]);
-    const double mean = static_cast<double>(block.about[i]) + block.sums[i] / n;
-    powers.read += c[i * size + i] + mean * mean;
+  const double believed = belief(c, size, static_cast<double>(rows));
+  for (size_t i = 0; i < size; ++i)
     for (size_t j = 0; j < size; ++j)
       if (i != j) c[i * size + j] *= believed;
-  }
-  const Factors f = factor(std::move(c), size);
-  for (size_t i = 0; i < size; ++i) {
-    const auto known = static_cast<double>(size - 1 - i);  // columns that explain this one
-    powers.left += std::min(variances[i], f.left[i] * (n + known) / std::max(1.0, n - known));
-  }
-  return {block.group, block.first, block.size, std::vector<float>(f.passed.begin(), f.passed.end())};
+  const std::vector<double> passed = factor(std::move(c), size);
+  return {block.group, block.first, block.size, std::vector<float>(passed.begin(), passed.end())};
 }
 
 Rounding rounding_of(const Covariance& covariance) {
-  Rounding rounding{covariance.outputs, covariance.depth, {}, 1};
+  Rounding rounding{covariance.outputs, covariance.depth, {}};
   rounding.columns.resize(covariance.blocks.size());
-  std::vector<Powers> powers(covariance.blocks.size());
-  parallel_for(powers.size(), 1, [&](size_t first, size_t last) {
-    for (size_t i = first; i < last; ++i)
-      rounding.columns[i] = columns_of(covariance.blocks[i], covariance.rows, powers[i]);
+  parallel_for(rounding.columns.size(), 1, [&](size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) rounding.columns[i] = columns_of(covariance.blocks[i], covariance.rows);
   });
-  Powers all;
-  for (const Powers& one : powers) {
-    all.left += one.left;
-    all.read += one.read;
-  }
-  if (all.read > 0) rounding.noise = all.left / all.read;
   return rounding;
 }
 

