@@ -91,6 +91,26 @@ def test_what_was_found_stays_right(tmp_path, name, module, shape, times, target
     assert verdict.kind == "right" and verdict.sqnr >= least, verdict.line()
 
 
+class Indices(nn.Module):
+    """Integers that are computed and clamped, as outputs and as places in a table."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(5, 3)
+
+    def forward(self, i):
+        return (i * 3).clamp(-4, 5), torch.clamp(i + 1, max=3), torch.clamp(i // 2, min=-1), self.table((i // 2).clamp(0, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_clamps_of_integers_are_kept(target, dtype, tmp_path):
+    torch.manual_seed(0)
+    judge.write_case(Indices().eval(), [(torch.randint(-9, 19, (2, 6), dtype=dtype),) for _ in range(4)], [], tmp_path)
+    verdict = judge.judge(tmp_path, target)
+    assert verdict.kind == "right" and verdict.equal == 1 and verdict.sqnr > 35, verdict.line()
+
+
 def test_a_search_for_what_no_type_reaches_ends(tmp_path):
     """x / |x|: where |x| rounds to 0, the forecast divides by 0."""
     torch.manual_seed(0)
