@@ -311,7 +311,8 @@ class Compile {
       const Graph& region = *pipeline_.partition.regions[fault.region];
       if (!fault.value.empty()) {  // it has no TOSA form: no other region helps
         fault_ = fault.what;
-        if (!pipeline_.verdicts.insert_or_assign(fault.value, Verdict{true, fault.what}).second) return false;
+        Verdict& verdict = pipeline_.verdicts[fault.value];  // it may begin a region, from an earlier try
+        if (std::exchange(verdict, {true, fault.what}).host) return false;
         continue;
       }
       TRY(keep_bundle(bundle(), fault, region.name, regions_[fault.region].tosa_bytes, pte_, pipeline_));
