@@ -146,6 +146,14 @@ def scale_after_a_scale_of_one():
     return g
 
 
+def minimum_of_rows():
+    """REDUCE_MIN along the width, then RESHAPE."""
+    g = npu_cases.CaseGraph(1)
+    y = g.op(ts.Op.REDUCE_MIN, [g.feed([1, 6, 7, 5])], [1, 6, 1, 5], I8, "ReduceMinAttribute", 2, 1)
+    g.output(g.reshape(y, [1, 6, 5]))
+    return g
+
+
 ALL = [
     (square_transpose, ["ethos-u55-128"], "lets them overlap"),
     (strided_window, ["ethos-u85-256"], "lets them overlap"),
@@ -161,6 +169,7 @@ ALL = [
     (sum_of_a_slice, ["ethos-u55-128", "ethos-u85-256"], None),
     (table_of_a_sum_and_a_slice, ["ethos-u85-256"], None),
     (tables_of_a_chain, ["ethos-u85-256"], None),
+    (minimum_of_rows, ["ethos-u55-128"], None),
     (scale_after_a_scale_of_one, ["ethos-u85-256"], None),
 ]
 
