@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <list>
 #include <unordered_map>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "driver/pipeline.h"
 #include "driver/progress.h"
 #include "driver/tosa_model.h"
+#include "driver/trial.h"
 #include "driver/verify.h"
 #include "emit/emit.h"
 #include "import/import.h"
@@ -49,7 +51,6 @@ constexpr std::string_view kStages[] = {"reading the model",
                                         "running the finished program",
                                         "finding another form for what regor gets wrong",
                                         "writing the program"};
-constexpr std::string_view kAccuracyStages[] = {"reading the model", "quantizing", "measuring each layer"};
 
 Result<void> check_stop_after(std::string_view name) {
   std::vector<std::string> known = {std::string(kImport)};
@@ -111,7 +112,9 @@ class Compile {
   }
 
  public:
-  explicit Compile(const CompileOptions& options) : options_(options), pipeline_{.options = options} {}
+  using UseTypes = std::function<Result<void>(const Pipeline&)>;
+  explicit Compile(const CompileOptions& options, const UseTypes& use = nullptr)
+      : options_(options), use_(use), pipeline_{.options = options} {}
 
   Result<CompileResult> run() {
     TRY_ASSIGN(pipeline_.target, parse_target(options_.target));
@@ -126,7 +129,7 @@ class Compile {
 
     progress_.stage("reading the model");
     TRY_ASSIGN(const bool is_tosa, is_tosa_file(options_.model));
-    if (is_tosa) return run_tosa();
+    if (is_tosa && !use_) return run_tosa();
     TRY_ASSIGN(Graph whole,
                timed("import", [&] { return read_model(options_.model, options_.sizes, &import_warnings_, &file_); }));
     TRY(after_step(whole, 0, "import"));
@@ -152,11 +155,17 @@ class Compile {
       return build_soundly(other);
     };
     Result<std::optional<std::string>> text = build_soundly(whole);
-    // What regor gets wrong with int16 that was nearly free, it may get right without.
+    // What regor gets wrong with int16 that was nearly free, it may get right without; else the int16 stays.
     const bool widened = pipeline_.quantized && !pipeline_.quantized->cheap.candidates.empty();
     if (widened && (!text || !pipeline_.verdicts.empty())) {
+      const auto wrong = [&] { return text ? pipeline_.verdicts.size() : std::numeric_limits<size_t>::max(); };
+      const size_t before = wrong();
       pipeline_.widens = false;
       text = build_again();
+      if (wrong() >= before && before < std::numeric_limits<size_t>::max()) {
+        pipeline_.widens = true;
+        text = build_again();
+      }
     }
     if (!text) return text.error();
     if (*text) return stopped(std::move(**text));
@@ -166,7 +175,9 @@ class Compile {
       while (text && aim_higher()) text = build_again();
     }
     if (!text) return finer_.refusal();
-    return finish();
+    if (!use_) return finish();
+    TRY(use_(pipeline_));
+    return std::move(result_);
   }
 
  private:
@@ -514,6 +525,7 @@ class Compile {
   void summarize_region(size_t i);
 
   const CompileOptions& options_;
+  const UseTypes use_;  // in place of writing the file
   std::vector<std::string> import_warnings_;
   std::shared_ptr<const MappedFile> file_;  // of the model
   Pipeline pipeline_;
@@ -692,23 +704,27 @@ Result<Graph> read_model(const std::string& path, const OpenSizes& sizes, std::v
 
 Result<CompileResult> compile(const CompileOptions& options) { return Compile(options).run(); }
 
+Result<void> compile_for_types(const CompileOptions& options, const std::function<Result<void>(const Pipeline&)>& use) {
+  TRY(Compile(options, use).run());
+  return {};
+}
+
 Result<std::string> accuracy(const CompileOptions& options) {
-  Pipeline pipeline{.options = options};
-  TRY_ASSIGN(pipeline.target, parse_target(options.target));
-  TRY(check_npu_options(pipeline.target, options.npu));
-  Progress progress(kAccuracyStages);
-  progress.stage("reading the model");
-  TRY_ASSIGN(Graph graph, read_model(options.model, options.sizes));
-  pipeline.following = following_nodes(graph);
-  progress.stage("quantizing");
-  TRY(run_steps(graph, pipeline, {}, "quantize"));
-  if (!pipeline.reference)
-    return error("{} is already quantized; give the float model, which its layers are compared with", options.model);
-  progress.stage("measuring each layer");
-  TRY_ASSIGN(AccuracyReport report,
-             measure_accuracy(*pipeline.reference, graph, *pipeline.samples, pipeline.opaque.get()));
-  if (options.json) return to_json(options.model, options.target, report);
-  return to_text(*pipeline.quantized) + to_text(report);
+  Scratch scratch("accuracy");  // for what a build leaves beside its file
+  TRY(scratch.make());
+  CompileOptions build = options;
+  build.output = scratch.file(0);
+  std::string text;
+  TRY(compile_for_types(build, [&](const Pipeline& pipeline) -> Result<void> {
+    if (!pipeline.reference)
+      return error("{} is already quantized; give the float model, which its layers are compared with", options.model);
+    TRY_ASSIGN(AccuracyReport report,
+               measure_accuracy(*pipeline.reference, *pipeline.typed, *pipeline.samples, pipeline.opaque.get()));
+    const bool json = options.json;
+    text = json ? to_json(options.model, options.target, report) : to_text(*pipeline.quantized) + to_text(report);
+    return {};
+  }));
+  return text;
 }
 
 }  // namespace swoop

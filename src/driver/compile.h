@@ -1,10 +1,12 @@
 // One compile, from the .pt2 to the .pte on disk.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "driver/options.h"
+#include "driver/pipeline.h"
 #include "ir/ir.h"
 #include "report/report.h"
 #include "support/file.h"
@@ -25,7 +27,10 @@ Result<Graph> read_model(const std::string& path, const OpenSizes& sizes = {},
 
 Result<CompileResult> compile(const CompileOptions& options);
 
-// What `swoop accuracy` prints: quantizes and measures, compiles nothing.
+// All of that up to the file. In place of writing it, `use` gets the types that it has, with what they were chosen by.
+Result<void> compile_for_types(const CompileOptions& options, const std::function<Result<void>(const Pipeline&)>& use);
+
+// What `swoop accuracy` prints, of those types.
 Result<std::string> accuracy(const CompileOptions& options);
 
 }  // namespace swoop
