@@ -136,6 +136,24 @@ def tables_of_a_chain():
 
 # Each with the NPUs that it is shown on, and what the NPU in software says of regor's stream: a part of the fault that a
 # repair settles, or None when the stream is in order and computes other numbers.
+def scale_after_a_scale_of_one():
+    """A convolution of 16 bits with a RESCALE by one, as one that moves codes has, then another RESCALE."""
+    g = npu_cases.CaseGraph(1)
+    moved = g.rescale(g.conv(g.feed([1, 8, 18, 8], I16), 16, kernel=1, pad=0), I16)
+    x = g.rescale(g.reshape(moved, [1, 12, 12, 16]), I32, 1.611)
+    y = g.op(ts.Op.SUB, [x, g.const([1] * 4, I32, [32767])], x.shape, I32, "SubAttribute")
+    g.output(g.rescale(y, I16, 0.01))
+    return g
+
+
+def minimum_of_rows():
+    """REDUCE_MIN along the width, then RESHAPE."""
+    g = npu_cases.CaseGraph(1)
+    y = g.op(ts.Op.REDUCE_MIN, [g.feed([1, 6, 7, 5])], [1, 6, 1, 5], I8, "ReduceMinAttribute", 2, 1)
+    g.output(g.reshape(y, [1, 6, 5]))
+    return g
+
+
 ALL = [
     (square_transpose, ["ethos-u55-128"], "lets them overlap"),
     (strided_window, ["ethos-u85-256"], "lets them overlap"),
@@ -151,6 +169,8 @@ ALL = [
     (sum_of_a_slice, ["ethos-u55-128", "ethos-u85-256"], None),
     (table_of_a_sum_and_a_slice, ["ethos-u85-256"], None),
     (tables_of_a_chain, ["ethos-u85-256"], None),
+    (minimum_of_rows, ["ethos-u55-128"], None),
+    (scale_after_a_scale_of_one, ["ethos-u85-256"], None),
 ]
 
 

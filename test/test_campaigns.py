@@ -78,6 +78,7 @@ FOUND = [
     ("cubes_of_tiny_numbers", Model(lambda m, x: x**3), (1, 6, 8), 1e-6, "ethos-u55-128", [], 30),
     ("steep_function_of_large_numbers", Model(lambda m, x: torch.sigmoid(x)), (1, 6, 8), 1e6, "ethos-u55-128", [], 15),
     ("pool_of_a_low_border", Model(lambda m, x: F.max_pool2d(F.pad(x, (1, 1, 1, 1), value=LOWEST), 3, 2)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 35),
+    ("softmax_over_planes", nn.Softmax(1), (1, 8, 12, 12), 1, "ethos-u85-256", INT16, 70),
     ("positions_of_maxima", Model(lambda m, x: F.max_pool2d(x, 3, 2, padding=1, return_indices=True)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 35),
     ("places_back_from_maxima", Model(lambda m, x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 25),
 ]
@@ -89,6 +90,26 @@ def test_what_was_found_stays_right(tmp_path, name, module, shape, times, target
     judge.write_case(module.eval().requires_grad_(False), [(torch.randn(shape) * times,) for _ in range(4)], [], tmp_path)
     verdict = judge.judge(tmp_path, target, flags)
     assert verdict.kind == "right" and verdict.sqnr >= least, verdict.line()
+
+
+class Indices(nn.Module):
+    """Integers that are computed and clamped, as outputs and as places in a table."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(5, 3)
+
+    def forward(self, i):
+        return (i * 3).clamp(-4, 5), torch.clamp(i + 1, max=3), torch.clamp(i // 2, min=-1), self.table((i // 2).clamp(0, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_clamps_of_integers_are_kept(target, dtype, tmp_path):
+    torch.manual_seed(0)
+    judge.write_case(Indices().eval(), [(torch.randint(-9, 19, (2, 6), dtype=dtype),) for _ in range(4)], [], tmp_path)
+    verdict = judge.judge(tmp_path, target)
+    assert verdict.kind == "right" and verdict.equal == 1 and verdict.sqnr > 35, verdict.line()
 
 
 def test_a_search_for_what_no_type_reaches_ends(tmp_path):

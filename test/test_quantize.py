@@ -1,6 +1,7 @@
 """The quantizer against the peer's (PT2E with the Ethos-U quantizer): ranges as its observer finds them, and signal
 over noise not below its own."""
 
+import json
 import os
 import re
 import struct
@@ -230,6 +231,9 @@ def test_a_channel_that_8_bits_lose_on_the_way_gets_16(tmp_path):
     finer = subprocess.run(command, capture_output=True, text=True)
     assert finer.returncode == 0, finer.stderr
     assert "channel 1 of conv2d_1 would have one value in the file: built with int16 for all that it is computed from" in finer.stdout + finer.stderr
+    said = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True).stdout)
+    forecast = json.loads(subprocess.run([BUILD / "swoop", "accuracy", tmp_path / "m.pt2", "-c", samples, "--json"], capture_output=True, text=True).stdout)
+    assert forecast["output_sqnr_db"] == pytest.approx(said["accuracy"]["sqnr_db"], abs=1), "the forecast is of the types that the file has"
     first = (tmp_path / "m.pte").read_bytes()
     assert subprocess.run([*command, "--test", samples], capture_output=True).returncode == 0
     assert (tmp_path / "m.pte").read_bytes() == first, "a test set does not change what is built"

@@ -23,6 +23,7 @@ bool fuse_clamp(Rewriter& rw, const Node& n) {
   const Type& before = rw.type(n.inputs[0]);
   const Type& after = rw.type(n.outputs[0]);
   if (before.quantized() ? before != after : before.dtype != after.dtype) return false;
+  if (!before.quantized() && !is_float(before.dtype)) return false;  // only floats and codes take bounds in
   Range outer = clamp_range(n);
   // A maximum has its operand's scale, which may be far too coarse for what is left below an upper bound.
   if (!before.quantized() && info(op->op).policy == Policy::SameAsInput && outer.max < kInfinity) return false;

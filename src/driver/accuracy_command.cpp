@@ -2,36 +2,33 @@
 
 #include "accuracy/accuracy.h"
 #include "driver/commands.h"
+#include "driver/compile.h"
 #include "driver/flags.h"
 #include "driver/json.h"
 #include "driver/pipeline.h"
-#include "driver/progress.h"
-#include "driver/read_model.h"
+#include "driver/trial.h"
 
 namespace swoop {
 
 namespace {
 
-constexpr std::string_view kStages[] = {"reading the model", "quantizing", "measuring each layer"};
-
-// Quantizes and measures, compiles nothing.
+// Of the types that a build gives the model.
 Result<std::string> accuracy(const CompileOptions& options) {
-  Pipeline pipeline{.options = options};
-  TRY_ASSIGN(pipeline.target, parse_target(options.target));
-  TRY(check_npu_options(pipeline.target, options.npu));
-  Progress progress(kStages);
-  progress.stage("reading the model");
-  TRY_ASSIGN(Graph graph, read_model(options.model, options.sizes));
-  pipeline.following = following_nodes(graph);
-  progress.stage("quantizing");
-  TRY(run_steps(graph, pipeline, {}, "quantize"));
-  if (!pipeline.reference)
-    return error("{} is already quantized; give the float model, which its layers are compared with", options.model);
-  progress.stage("measuring each layer");
-  TRY_ASSIGN(AccuracyReport report,
-             measure_accuracy(*pipeline.reference, graph, *pipeline.samples, pipeline.opaque.get()));
-  if (options.json) return to_json(options.model, options.target, report);
-  return to_text(*pipeline.quantized) + to_text(report);
+  Scratch scratch("accuracy");  // for what a build leaves beside its file
+  TRY(scratch.make());
+  CompileOptions build = options;
+  build.output = scratch.file(0);
+  std::string text;
+  TRY(compile_for_types(build, [&](const Pipeline& pipeline) -> Result<void> {
+    if (!pipeline.reference)
+      return error("{} is already quantized; give the float model, which its layers are compared with", options.model);
+    TRY_ASSIGN(AccuracyReport report,
+               measure_accuracy(*pipeline.reference, *pipeline.typed, *pipeline.samples, pipeline.opaque.get()));
+    const bool json = options.json;
+    text = json ? to_json(options.model, options.target, report) : to_text(*pipeline.quantized) + to_text(report);
+    return {};
+  }));
+  return text;
 }
 
 }  // namespace

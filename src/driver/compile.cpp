@@ -83,7 +83,9 @@ class Compile {
   }
 
  public:
-  explicit Compile(const CompileOptions& options) : options_(options), pipeline_{.options = options} {}
+  using UseTypes = std::function<Result<void>(const Pipeline&)>;
+  explicit Compile(const CompileOptions& options, const UseTypes& use = nullptr)
+      : options_(options), use_(use), pipeline_{.options = options} {}
 
   Result<CompileResult> run() {
     TRY_ASSIGN(pipeline_.target, parse_target(options_.target));
@@ -98,7 +100,7 @@ class Compile {
 
     progress_.stage("reading the model");
     TRY_ASSIGN(const bool is_tosa, is_tosa_file(options_.model));
-    if (is_tosa) return run_tosa();
+    if (is_tosa && !use_) return run_tosa();
     TRY_ASSIGN(Graph whole,
                timed("import", [&] { return read_model(options_.model, options_.sizes, &import_warnings_, &file_); }));
     TRY(after_step(whole, 0, "import"));
@@ -124,11 +126,17 @@ class Compile {
       return build_soundly(other);
     };
     Result<std::optional<std::string>> text = build_soundly(whole);
-    // What regor gets wrong with int16 that was nearly free, it may get right without.
+    // What regor gets wrong with int16 that was nearly free, it may get right without; else the int16 stays.
     const bool widened = pipeline_.quantized && !pipeline_.quantized->cheap.candidates.empty();
     if (widened && (!text || !pipeline_.verdicts.empty())) {
+      const auto wrong = [&] { return text ? pipeline_.verdicts.size() : std::numeric_limits<size_t>::max(); };
+      const size_t before = wrong();
       pipeline_.widens = false;
       text = build_again();
+      if (wrong() >= before && before < std::numeric_limits<size_t>::max()) {
+        pipeline_.widens = true;
+        text = build_again();
+      }
     }
     if (!text) return text.error();
     if (*text) return stopped(std::move(**text));
@@ -138,7 +146,9 @@ class Compile {
       while (text && aim_higher()) text = build_again();
     }
     if (!text) return finer_.refusal();
-    return finish();
+    if (!use_) return finish();
+    TRY(use_(pipeline_));
+    return std::move(result_);
   }
 
  private:
@@ -291,7 +301,8 @@ class Compile {
       const Graph& region = *pipeline_.partition.regions[fault.region];
       if (!fault.value.empty()) {  // it has no TOSA form: no other region helps
         fault_ = fault.what;
-        if (!pipeline_.verdicts.insert_or_assign(fault.value, Verdict{true, fault.what}).second) return false;
+        Verdict& verdict = pipeline_.verdicts[fault.value];  // it may begin a region, from an earlier try
+        if (std::exchange(verdict, {true, fault.what}).host) return false;
         continue;
       }
       TRY(keep_bundle(bundle(), fault, region.name, regions_[fault.region].tosa_bytes, pte_, pipeline_));
@@ -399,6 +410,7 @@ class Compile {
   }
 
   const CompileOptions& options_;
+  const UseTypes use_;  // in place of writing the file
   std::vector<std::string> import_warnings_;
   std::shared_ptr<const MappedFile> file_;  // of the model
   Pipeline pipeline_;
@@ -420,5 +432,10 @@ class Compile {
 }  // namespace
 
 Result<CompileResult> compile(const CompileOptions& options) { return Compile(options).run(); }
+
+Result<void> compile_for_types(const CompileOptions& options, const std::function<Result<void>(const Pipeline&)>& use) {
+  TRY(Compile(options, use).run());
+  return {};
+}
 
 }  // namespace swoop

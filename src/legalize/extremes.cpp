@@ -17,20 +17,23 @@ bool is_joined(Rewriter& rw, ValueId id) {
 }
 
 // amax, amin along one axis  ->  MAXIMUM, MINIMUM of its halves. Along the last axis that is 5 to 14 times cheaper
-// (compose.h). In front of a concat it is also right where regor is not (misplaces_joined_extremes).
+// (compose.h). In front of a concat, and of a minimum along any axes, it is also right where regor is not.
 bool extreme_by_halves(Rewriter& rw, const Node& n) {
   const Type in = rw.type(n.inputs[0]);
   const Type out = rw.type(n.outputs[0]);
-  if (n.ints(Key::Axes).size() != 1 || !n.flag(Key::Keepdim) || !in.quantized()) return false;
-  if (in.dtype != DType::I8 && in.dtype != DType::I16) return false;
-  const int64_t axis = n.ints(Key::Axes)[0], length = in.shape[static_cast<size_t>(axis)];
-  if (n.has(Key::ActMin) || n.has(Key::ActMax) || length == 1) return false;
   const NpuFacts& facts = facts_of(rw);
+  const bool lost = facts.loses_minima && n.op == Op::ReduceMin;
+  const Ints& axes = n.ints(Key::Axes);
+  if ((axes.size() != 1 && !lost) || !n.flag(Key::Keepdim) || !in.quantized()) return false;
+  if (in.dtype != DType::I8 && in.dtype != DType::I16) return false;
+  const int64_t axis = axes[0], length = in.shape[static_cast<size_t>(axis)];
+  if (n.has(Key::ActMin) || n.has(Key::ActMax) || length == 1) return false;
   bool bricks = length <= facts.brick || length % facts.brick == 0;
   bool slow = axis + 1 == in.rank() && (!facts.slices_leave_bricks || bricks);
-  bool wrong = facts.misplaces_joined_extremes && is_joined(rw, n.outputs[0]);
+  bool wrong = lost || (facts.misplaces_joined_extremes && is_joined(rw, n.outputs[0]));
   if (!slow && !wrong) return false;
-  ValueId extreme = by_halves(rw, n.op == Op::ReduceMax ? Op::Maximum : Op::Minimum, n.inputs[0], axis);
+  ValueId extreme = n.inputs[0];
+  for (int64_t each : axes) extreme = by_halves(rw, n.op == Op::ReduceMax ? Op::Maximum : Op::Minimum, extreme, each);
   rw.replace(n, in.quant == out.quant ? extreme : rw.make(Op::Quantize, {extreme}, {}, out));
   return true;
 }

@@ -57,9 +57,12 @@ bool turn_planes_by_conv(Rewriter& rw, const Node& n) {
   if (planes == 0 || planes > kMostPlanes || planes * pixels < kFewElements) return false;
   int64_t piece = piece_of(pixels, brick_of(rw, in));
   if (piece == 0 || pixels / piece > facts_of(rw).max_axis) return false;
-  Kernel places(planes * piece, planes, 1, piece, quantized(DType::I8, {}, 1.0, 0));
+  // In 16 bits twos of a half: what regor makes of a scale of one there, and of the next scale, is wrong, or a copy is
+  // needed between them (UnitRescales of npu/defects.cpp).
+  const int8_t one = out.dtype == DType::I16 ? 2 : 1;
+  Kernel places(planes * piece, planes, 1, piece, quantized(DType::I8, {}, 1.0 / one, 0));
   for (int64_t plane = 0; plane < planes; ++plane)
-    for (int64_t i = 0; i < piece; ++i) places.at(i * planes + plane, plane, 0, i) = 1;
+    for (int64_t i = 0; i < piece; ++i) places.at(i * planes + plane, plane, 0, i) = one;
   ValueId x = reshape(rw, n.inputs[0], {1, planes, pixels / piece, piece});
   rw.replace(n, reshape(rw, conv_last(rw, x, weights(rw, places, "places"), kNone, {}, out), out.shape));
   return true;

@@ -234,6 +234,45 @@ class ChainedTables {
   std::vector<size_t> readers_;  // by tensor
 };
 
+// A convolution of 16 bits whose RESCALE is by one, as where it only moves codes: regor takes that for no RESCALE at
+// all and lets the convolution do the next one as well, with a multiplier of 32 bits where the hardware has 16.
+class UnitRescales {
+ public:
+  explicit UnitRescales(tosa::Body& body) : body_(body), producer_(body.tensors.size(), nullptr) {
+    for (const tosa::Operator& op : body.operators)
+      for (tosa::TensorId output : op.outputs) producer_[output] = &op;
+  }
+
+  void run() {
+    guard_operands(body_, [&](const tosa::Operator& op, size_t i) {
+      return i == 0 && op.op == tosa::Op::Rescale && is_of_unit_rescale(op.inputs[0]);
+    });
+  }
+
+ private:
+  bool is_of_unit_rescale(tosa::TensorId id) const {
+    while (producer_[id] && producer_[id]->op == tosa::Op::Reshape) id = producer_[id]->inputs[0];
+    const tosa::Operator* rescale = producer_[id];
+    return rescale && rescale->op == tosa::Op::Rescale && body_.tensors[rescale->inputs[0]].dtype == tosa::DType::I48 &&
+           is_by_one(*rescale);
+  }
+
+  bool is_by_one(const tosa::Operator& rescale) const {
+    const tosa::Tensor& multipliers = body_.tensors[rescale.inputs[1]];
+    const Buffer& shifts = body_.tensors[rescale.inputs[2]].data;
+    if (multipliers.dtype != tosa::DType::I16) return false;
+    for (size_t i = 0; i < shifts.size(); ++i) {
+      int16_t multiplier = 0;
+      std::memcpy(&multiplier, multipliers.data.data() + i * sizeof(multiplier), sizeof(multiplier));
+      if (multiplier != 1 << std::to_integer<int>(shifts[i])) return false;
+    }
+    return true;
+  }
+
+  tosa::Body& body_;
+  std::vector<const tosa::Operator*> producer_;  // by tensor, of those that were there at the start
+};
+
 // A number minus a tensor of more than four dims: regor reads past the number. The dims in front become one.
 class FlatDifferences {
  public:
@@ -359,6 +398,7 @@ void avoid_defects(tosa::Program& program, const NpuTarget& target) {
     OutputGuard(body).run();
     ChoiceGuard(body).run();
     if (target.facts().chains_elementwise) ChainedTables(body).run();
+    if (target.facts().matmul_of_16_bits) UnitRescales(body).run();
     FlatDifferences(body).run();
     DistinctScales(body).run();
   }

@@ -111,6 +111,24 @@ TEST(AvoidDefects, keeps_a_slice_apart_from_who_would_misread_it_and_from_nobody
   EXPECT_EQ(pads_in(sum_of_slice(false), "ethos-u55-128"), 0u);
 }
 
+// A convolution that moves codes of 16 bits, its RESCALE by `multiplier` / 2^14, and another one.
+tosa::Program moved_codes(int32_t multiplier) {
+  tosa::Program program;
+  tosa::Builder b(program);
+  const int64_t one[] = {1}, none[] = {0};
+  auto sum = b.conv2d(b.input("x", DType::I16, {1, 2, 8, 1}), b.constant(DType::I8, {1, 1, 1, 1}, one),
+                      b.constant(DType::I48, {1}, none), {{0, 0, 0, 0}, {1, 1}, {1, 1}}, 0, 0);
+  auto moved = b.rescale(sum, {.multiplier = {multiplier}, .shift = {14}, .to = DType::I16, .scale32 = false});
+  b.output(b.rescale(b.reshape(moved, {1, 8, 2, 1}), {.multiplier = {1729754570}, .shift = {30}, .to = DType::I32}));
+  return program;
+}
+
+TEST(AvoidDefects, keeps_a_scale_apart_from_a_convolution_that_has_none) {
+  EXPECT_EQ(pads_in(moved_codes(1 << 14), "ethos-u85-256"), 1u);
+  EXPECT_EQ(pads_in(moved_codes(1 << 13), "ethos-u85-256"), 0u);
+  EXPECT_EQ(pads_in(moved_codes(1 << 14), "ethos-u55-128"), 0u);
+}
+
 TEST(AvoidDefects, takes_a_number_less_many_dims_as_four_dims) {
   auto difference = [](int rank) {
     tosa::Program program;

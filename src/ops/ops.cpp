@@ -81,7 +81,12 @@ Result<std::vector<Type>> infer(const Graph& graph, const Node& node) {
     if (!optional && !has_input(node, static_cast<size_t>(i)))
       return error("{} lacks its operand {}", name_of(node.op), i);
   }
-  return row.infer(graph, node);
+  TRY_ASSIGN(std::vector<Type> types, row.infer(graph, node));
+  const bool bounded = node.has(Key::ActMin) || node.has(Key::ActMax);
+  if (bounded && !types[0].quantized() && !is_float(types[0].dtype))
+    return error("{} of {} takes no bounds in: integers are clamped by a node of their own", name_of(node.op),
+                 name_of(types[0].dtype));
+  return types;
 }
 
 Result<void> evaluate(const Node& node, std::span<const Tensor* const> inputs, std::span<Tensor> results) {
