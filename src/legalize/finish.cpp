@@ -70,6 +70,7 @@ std::span<const Rule> dims_rules();
 std::span<const Rule> reduction_rules();
 std::span<const Rule> boolean_rules();  // after expand, which knows some choices as tables
 std::span<const Rule> padding_rules();  // layout folds padding, too
+std::span<const Rule> repeat_rules();
 std::span<const Rule> table_rules();
 std::span<const Rule> turn_rules();
 
@@ -80,6 +81,7 @@ std::span<const Rule> finish_rules() {
     all.push_back({"shrink-transpose", {Op::Transpose}, shrink_transpose});
     all.insert(all.end(), padding_rules().begin(), padding_rules().end());
     all.insert(all.end(), dims_rules().begin(), dims_rules().end());
+    all.insert(all.end(), repeat_rules().begin(), repeat_rules().end());  // after dims, which repeat operands
     all.insert(all.end(), boolean_rules().begin(), boolean_rules().end());
     all.insert(all.end(), table_rules().begin(), table_rules().end());
     return all;
