@@ -78,6 +78,7 @@ FOUND = [
     ("cubes_of_tiny_numbers", Model(lambda m, x: x**3), (1, 6, 8), 1e-6, "ethos-u55-128", [], 30),
     ("steep_function_of_large_numbers", Model(lambda m, x: torch.sigmoid(x)), (1, 6, 8), 1e6, "ethos-u55-128", [], 15),
     ("pool_of_a_low_border", Model(lambda m, x: F.max_pool2d(F.pad(x, (1, 1, 1, 1), value=LOWEST), 3, 2)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 35),
+    ("parts_that_are_padded", Model(lambda m, x: torch.cat([F.pad(x, (1, 1, 0, 2), value=0.5), F.pad(x, (1, 1, 0, 2), value=0.5) * 0.5], -1)), (1, 5, 2, 2), 1e-9, "ethos-u85-256", [], 35),
     ("softmax_over_planes", nn.Softmax(1), (1, 8, 12, 12), 1, "ethos-u85-256", INT16, 70),
     ("positions_of_maxima", Model(lambda m, x: F.max_pool2d(x, 3, 2, padding=1, return_indices=True)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 35),
     ("places_back_from_maxima", Model(lambda m, x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)), (1, 4, 8, 8), 1, "ethos-u55-128", [], 25),

@@ -32,6 +32,16 @@ Part part_of(const Statistics& s) {
   return part;
 }
 
+// With what pads it on its way here: both have one type.
+Part padded(Part part, const Graph& graph, ValueId id) {
+  for (const Node* node = graph.producer(id); node && shares_type(*node); node = graph.producer(node->inputs[0])) {
+    if (node->op != Op::Pad || node->text(Key::Mode) != "constant" || !std::isfinite(node->real(Key::Value))) continue;
+    part.min = std::min(part.min, node->real(Key::Value));
+    part.max = std::max(part.max, node->real(Key::Value));
+  }
+  return part;
+}
+
 // Of a concat, or of a choice.
 std::vector<Part> parts_of(const Graph& graph, const Measured& measured, const Node& node) {
   std::vector<Part> parts;
@@ -42,9 +52,9 @@ std::vector<Part> parts_of(const Graph& graph, const Measured& measured, const N
       Tensor tensor = to_tensor(graph.value(from));
       Statistics s;
       if (tensor.dtype == DType::F32) s.add(tensor.as<float>());
-      parts.push_back(part_of(s));
+      parts.push_back(padded(part_of(s), graph, node.inputs[i]));
     } else if (from < measured.values.size()) {
-      parts.push_back(part_of(measured.values[from]));
+      parts.push_back(padded(part_of(measured.values[from]), graph, node.inputs[i]));
     }
   }
   return parts;
