@@ -68,6 +68,17 @@ ValueId lowest(Rewriter& rw, const Type& type, const Shape& shape) {
   return codes(rw, with_shape(type, shape), values, "lowest");
 }
 
+// A transpose reads it, in whatever shape. regor lets the operation before write a value transposed, and an elementwise
+// operation that repeats its operand then writes other numbers (the keys of Llama's attention).
+bool is_turned(const Rewriter& rw, ValueId id) {
+  const std::vector<Use>& uses = rw.value(id).uses;
+  return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+    if (use.node == kNone) return false;
+    const Node& reader = rw.graph().node(use.node);
+    return reader.op == Op::Transpose || (reader.op == Op::Reshape && is_turned(rw, reader.outputs[0]));
+  });
+}
+
 // repeat along an axis, of more than four dims  ->  of four or fewer; or the maximum of what is repeated and of the
 // lowest number there is, where an elementwise operation repeats for less than a copy does
 bool repeat_runs(Rewriter& rw, const Node& n) {
@@ -79,7 +90,8 @@ bool repeat_runs(Rewriter& rw, const Node& n) {
   if (!runs || runs->times == 1 || runs->before.size() + 1 + runs->after.size() > kDimsOfCores) return false;
   constexpr int64_t kFew = 1024;  // of more in a row, copies cost no more
   const int64_t row = element_count(runs->after);
-  const bool by_maximum = facts_of(rw).repeats_by_maximum && (!runs->before.empty() || row < kFew);
+  const bool by_maximum =
+      facts_of(rw).repeats_by_maximum && (!runs->before.empty() || row < kFew) && !is_turned(rw, n.outputs[0]);
   if (!by_maximum && in.shape.size() <= kDimsOfCores) return false;
   // Copies of short rows: the fewer the better. One copy of an image keeps its channels.
   if (!by_maximum && !runs->before.empty() && row <= facts_of(rw).max_axis) runs->after = {row};
