@@ -14,15 +14,16 @@ constexpr int64_t kBlockColumns = 64;
 constexpr int64_t kWindowsSeen = 256;                // windows of a tensor that are looked at, evenly spread
 constexpr int64_t kWindowsInAll = 8 * kWindowsSeen;  // windows in all
 
-// Columns of neighbouring channels, with all taps of each.
+// Columns of neighbouring channels, with all taps of each; a kernel with more taps than that is cut.
 std::vector<Block> blocks_of(int64_t groups, int64_t channels, int64_t taps) {
-  const int64_t together = std::max<int64_t>(1, kBlockColumns / taps);
-  const int64_t parts = (channels + together - 1) / together;
+  const int64_t unit = taps <= kBlockColumns ? taps : 1;
+  const int64_t units = channels * taps / unit, together = kBlockColumns / unit;
+  const int64_t parts = (units + together - 1) / together;
   std::vector<Block> blocks;
   for (int64_t group = 0; group < groups; ++group)
     for (int64_t part = 0; part < parts; ++part) {
-      const int64_t first = channels * part / parts, last = channels * (part + 1) / parts;
-      blocks.push_back({group, first * taps, (last - first) * taps});
+      const int64_t first = units * part / parts, last = units * (part + 1) / parts;
+      blocks.push_back({group, first * unit, (last - first) * unit});
     }
   return blocks;
 }
@@ -59,15 +60,20 @@ class WindowPlaces {
 
   // The columns of `block` of all windows, row after row. Padding is 0.
   std::vector<float> gather(const Block& block, std::span<const float> x) const {
+    struct Column {
+      int64_t plane, tap;
+    };
+    std::vector<Column> columns;
+    for (int64_t column = block.first; column < block.first + block.size; ++column)
+      columns.push_back({(block.group * channels_ + column / tap_count_) * plane_, column % tap_count_});
     std::vector<float> rows(static_cast<size_t>(count_ * block.size));
     float* to = rows.data();
-    const int64_t first = block.group * channels_ + block.first / tap_count_;
-    for (int64_t i = 0; i < count_; ++i)
-      for (int64_t channel = first; channel < first + block.size / tap_count_; ++channel) {
-        const float* from = x.data() + starts_[static_cast<size_t>(i)] + channel * plane_;
-        const int64_t* tap = taps_.data() + i * tap_count_;
-        for (int64_t t = 0; t < tap_count_; ++t) *to++ = tap[t] < 0 ? 0 : from[tap[t]];
-      }
+    for (int64_t i = 0; i < count_; ++i) {
+      const float* image = x.data() + starts_[static_cast<size_t>(i)];
+      const int64_t* places = taps_.data() + i * tap_count_;
+      for (const Column& column : columns)
+        *to++ = places[column.tap] < 0 ? 0 : image[column.plane + places[column.tap]];
+    }
     return rows;
   }
 

@@ -142,6 +142,10 @@ INSTANTIATE_TEST_SUITE_P(Layers, Kinds,
                                               [] {
                                                 return conv({1, 6, 16, 16}, {8, 3, 3, 3}, 2, 1, 1);
                                               }},
+                                         Kind{"large_kernel",
+                                              [] {
+                                                return conv({1, 2, 24, 24}, {4, 2, 11, 11}, 1, 1, 1);
+                                              }},
                                          Kind{"depthwise",
                                               [] {
                                                 return conv({1, 8, 16, 16}, {8, 1, 3, 3}, 8, 1, 1);
