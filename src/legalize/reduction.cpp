@@ -132,7 +132,8 @@ ValueId added_up(Rewriter& rw, ValueId x, const Type& wide) {
       const ValueId last = slice(rw, x, 1, length - 1, length);
       waits = waits == kNone ? last : add(waits, last);
     }
-    x = add(slice(rw, x, 1, 0, length / 2), slice(rw, x, 1, length / 2, length / 2 * 2));
+    const ValueId first = slice(rw, x, 1, 0, length / 2);  // named: compilers differ in which argument they make first
+    x = add(first, slice(rw, x, 1, length / 2, length / 2 * 2));
   }
   return waits == kNone ? x : add(x, waits);
 }
