@@ -33,7 +33,7 @@ class Adviser {
 
   Result<AdviceReport> run() {
     Pipeline pipeline{.options = options_};
-    TRY_ASSIGN(pipeline.target, parse_target(options_.target));
+    TRY_ASSIGN(pipeline.target, target_of(options_));
     TRY(check_npu_options(pipeline.target, options_.npu));
     progress_.share(0, "reading the model");
     TRY_ASSIGN(Graph graph, read_model(options_.model, options_.sizes));
@@ -75,7 +75,7 @@ class Adviser {
   Result<Cost> price(const Graph& float_graph, const CompileOptions& options) {
     Graph graph = clone(float_graph);
     Pipeline pipeline{.options = options, .samples = samples_};
-    TRY_ASSIGN(pipeline.target, parse_target(options.target));
+    TRY_ASSIGN(pipeline.target, target_of(options));
     TRY(run_steps(graph, pipeline, {}, "quantize"));
     const std::optional<Cost> cost = npu_cost(graph, pipeline);
     if (!cost) return error("{} does not compile in one go for {}", options.model, options.target);

@@ -88,7 +88,7 @@ class Compile {
       : options_(options), use_(use), pipeline_{.options = options} {}
 
   Result<CompileResult> run() {
-    TRY_ASSIGN(pipeline_.target, parse_target(options_.target));
+    TRY_ASSIGN(pipeline_.target, target_of(options_));
     TRY(check_npu_options(pipeline_.target, options_.npu));
     TRY(check_stop_after(options_.stop_after));
     TRY(check_gate_options(options_));

@@ -125,6 +125,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--optimise", flags.optimise, "what the NPU's code is optimised for")
       ->type_name("Performance|Size")
       ->capture_default_str();
+  command.add_flag("--plain-stream", o.plain_stream,
+                   "the NPU's program as Vela makes it: no weights kept in SRAM, fetched ahead or written by the NPU");
   command
       .add_option("--arena-cache-size", o.npu.arena_cache_size,
                   "bytes of SRAM for staging (default: the memory mode's)")

@@ -53,7 +53,8 @@ std::optional<NpuProgram> code_with_products(const Buffer& tosa, const NpuTarget
 Result<NpuProgram> npu_code(const Buffer& tosa, const NpuTarget& target, const CompileOptions& options,
                             const std::string& region) {
   return_freed_memory();
-  if (options.npu.optimise != Optimise::Performance) return compile_npu(tosa, target, options.npu, region);
+  if (options.plain_stream || options.npu.optimise != Optimise::Performance)
+    return compile_npu(tosa, target, options.npu, region);
   std::optional<NpuProgram> with_products = code_with_products(tosa, target, options.npu, region);
   if (!with_products) {
     TRY_ASSIGN(with_products, compile_npu(tosa, target, options.npu, region));

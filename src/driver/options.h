@@ -52,6 +52,7 @@ struct CompileOptions {
   bool json = false;
   bool quiet = false;
   bool says_progress = true;
+  bool plain_stream = false;              // as regor makes it, repairs aside
   int64_t sram_with_weights = 512 << 10;  // bytes: shared weights go to SRAM as long as a program takes no more
 };
 

@@ -190,6 +190,12 @@ Result<void> run_step(const Step& step, Graph& graph, Pipeline& pipeline) {
 
 std::string_view step_before(std::string_view name) { return pipeline_steps()[number_of(name) - 1].name; }
 
+Result<NpuTarget> target_of(const CompileOptions& options) {
+  TRY_ASSIGN(NpuTarget target, parse_target(options.target));
+  target.plain_stream = options.plain_stream;
+  return target;
+}
+
 Result<void> run_steps(Graph& graph, Pipeline& pipeline, std::string_view from, std::string_view to,
                        const AfterStep& after) {
   std::span<const Step> steps = pipeline_steps();

@@ -61,6 +61,9 @@ struct Pipeline {
   std::vector<std::pair<std::string, Elapsed>> times = {};  // per stage
 };
 
+// The NPU that the options name, with what they ask of its streams.
+Result<NpuTarget> target_of(const CompileOptions& options);
+
 struct Step {
   std::string_view name;   // of --stop-after and of the dump
   std::string_view stage;  // of the time table

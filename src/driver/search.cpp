@@ -30,7 +30,7 @@ Result<std::vector<std::string>> heaviest_layers(const CompileOptions& options) 
   constexpr size_t kMost = 6;
   constexpr int64_t kShare = 20;  // at least one part in this many
   Pipeline pipeline{.options = options};
-  TRY_ASSIGN(pipeline.target, parse_target(options.target));
+  TRY_ASSIGN(pipeline.target, target_of(options));
   TRY_ASSIGN(Graph graph, read_model(options.model, options.sizes));
   TRY(run_steps(graph, pipeline, {}, step_before("quantize")));
   std::vector<std::pair<int64_t, std::string>> layers;

@@ -68,8 +68,13 @@ Json region_json(const RegionSummary& region) {
     else
       set_unknown(json, key, why);
   };
-  set_weights("kept_weights", e.kept, "no weights that several operations read are worth the SRAM");
-  set_weights("weights_ahead", e.ahead, "no weights save cycles when they are fetched earlier");
+  set_weights(
+      "kept_weights", e.kept,
+      "none that several operations read are worth the SRAM, or --plain-stream or --optimise Size leaves them where "
+      "they are");
+  set_weights("weights_ahead", e.ahead,
+              "none save cycles when they are fetched earlier, or --plain-stream or --optimise Size leaves them where "
+              "they are");
   return json;
 }
 

@@ -39,8 +39,9 @@ struct MatrixProduct {
 struct NpuTarget {
   std::string_view name;  // "ethos-u55-128"
   NpuFamily family;
-  int macs;   // per cycle, all cores together: the number in the name
-  int cores;  // 2 for ethos-u65-512, else 1
+  int macs;                   // per cycle, all cores together: the number in the name
+  int cores;                  // 2 for ethos-u65-512, else 1
+  bool plain_stream = false;  // as asked for: the NPU writes no weights itself
 
   const NpuFacts& facts() const { return facts_of(family); }
 
@@ -48,7 +49,7 @@ struct NpuTarget {
   int microblock_outputs() const { return macs == 32 ? 4 : 8; }
 
   // Whether any product of two computed matrices can be a convolution. Two cores would need two streams of weights.
-  bool can_write_weights() const { return facts().matmul_by_columns && cores == 1; }
+  bool can_write_weights() const { return facts().matmul_by_columns && cores == 1 && !plain_stream; }
 
   // Whether such a product is a convolution whose weights the NPU writes itself (stream/computed_weights.h).
   bool writes_weights(const MatrixProduct& product) const;
