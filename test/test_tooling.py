@@ -30,9 +30,9 @@ def table():
 
 
 @pytest.mark.parametrize("words, meant", [
-    (["complie", "x.pt2"], "Did you mean compile?"),
-    (["compile", "x.pt2", "--taget", "ethos-u55-128"], "Did you mean --target?"),
-    (["run", "x.pte", "--input=x.npz"], "Did you mean --inputs?"),
+    (["complie", "x.pt2"], "did you mean compile?"),
+    (["compile", "x.pt2", "--taget", "ethos-u55-128"], "did you mean --target?"),
+    (["run", "x.pte", "--input=x.npz"], "did you mean --inputs?"),
     (["compile", MODEL, "--target", "ethos-u55-129"], "did you mean ethos-u55-128?"),
     (["compile", MODEL, "--board", "corstone300"], "did you mean corstone-300?"),
     (["explain", "u55.c33"], "did you mean u55.c3?"),
@@ -42,9 +42,24 @@ def test_a_mistyped_word_is_answered_with_the_right_one(words, meant, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_mistyped_command_is_all_that_is_said():
-    assert swoop("compil", code=1) == "There is no command 'compil'. Did you mean compile? `swoop --help` lists them.\n"
-    assert swoop("xyzzy", code=1) == "There is no command 'xyzzy'. `swoop --help` lists them.\n"
+@pytest.mark.parametrize("words, sentence", [
+    ("", "give a command, such as compile or run; `swoop --help` lists them"),
+    ("-q", "give a command before -q; `swoop --help` lists them"),
+    ("compil", "there is no command 'compil'; did you mean compile?; `swoop --help` lists them"),
+    ("xyzzy", "there is no command 'xyzzy'; `swoop --help` lists them"),
+    ("compile x.pt2 --xyzzy 3", "swoop compile has no --xyzzy; `swoop compile --help` lists what it takes"),
+    ("compile x.pt2 y.pt2", "swoop compile does not know what to do with 'y.pt2'; `swoop compile --help` lists what it takes"),
+    ("compile x.pt2 -o", "--output needs FILE after it: the .pte file (default: beside the model)"),
+    ("compile x.pt2 -o a -o b", "give --output once"),
+    ("compile x.pt2 --min-sqnr high", "--min-sqnr cannot be 'high': it takes a number"),
+    ("compile x.pt2 --threads 1.5", "--threads cannot be '1.5': it takes a whole number"),
+    ("compile x.pt2 --batch 0", "--batch: 0 is too small; write 1 or more"),
+    ("run x.pte", "swoop run needs --inputs FILE: an .npz with one array per input; an extra first axis holds several samples"),
+    (f"compile {MODEL} --precision int9", 'precision "int9" is not known; it is auto, int8, int16 or float'),
+    ("completion", "swoop completion needs bash|zsh|fish: the shell"),
+])
+def test_a_refused_command_line_is_one_sentence(words, sentence):
+    assert swoop(*words.split(), code=1) == f"swoop: error: {sentence}\n"
 
 
 # -- the table of options, in all its forms

@@ -14,7 +14,8 @@
 
 namespace CLI {
 class App;
-}
+class ParseError;
+}  // namespace CLI
 
 namespace swoop {
 
@@ -51,10 +52,8 @@ std::string settings_file(const CommandRow& command);
 // Reads such a file into a command that was parsed: a flag on the command line goes before the file.
 Result<void> read_settings(CLI::App& command, const std::string& path);
 
-// After a command line that was refused. unknown_command: that its first word is no command, if it is none.
-// suggestion: which flag was perhaps meant. A line, or nothing.
-std::string unknown_command(std::span<const CommandRow> commands, std::span<char* const> words);
-std::string suggestion(std::span<const CommandRow> commands, std::span<char* const> words);
+// What is wrong with a command line that was refused, and what may have been meant: a sentence.
+std::string refusal(std::span<const CommandRow> commands, std::span<char* const> words, const CLI::ParseError& problem);
 
 // The labels of a text in bold, warnings in yellow, errors in red, where `stream` is a terminal and NO_COLOR is not
 // set.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 
@@ -17,29 +18,74 @@ const CommandRow* find_command(std::span<const CommandRow> commands, std::string
   return found == commands.end() ? nullptr : &*found;
 }
 
-}  // namespace
-
-std::string unknown_command(std::span<const CommandRow> commands, std::span<char* const> words) {
-  if (words.size() < 2 || words[1][0] == '-' || find_command(commands, words[1])) return "";
+template <typename Rows>
+std::vector<std::string> names_of(const Rows& rows) {
   std::vector<std::string> names;
-  for (const CommandRow& row : commands) names.push_back(row.name);
-  const std::string_view meant = nearest(words[1], names);
-  return fmt::format("There is no command '{}'.{} `swoop --help` lists them.\n", words[1],
-                     meant.empty() ? "" : fmt::format(" Did you mean {}?", meant));
+  for (const auto& row : rows) names.push_back(row.name);
+  return names;
 }
 
-std::string suggestion(std::span<const CommandRow> commands, std::span<char* const> words) {
-  const CommandRow* command = words.size() < 2 ? nullptr : find_command(commands, words[1]);
-  if (!command) return "";
-  std::vector<std::string> names;
-  for (const OptionRow& option : command->options) names.push_back(option.name);
+// The first flag of the words that the command does not have, or nothing.
+std::string unknown_flag(const CommandRow& command, std::span<char* const> words) {
   for (const std::string word : words.subspan(2)) {
     const std::string flag = word.substr(0, word.find('='));
-    if (!flag.starts_with("--") || std::find(names.begin(), names.end(), flag) != names.end()) continue;
-    if (const std::string_view meant = nearest(flag, names); !meant.empty())
-      return fmt::format("swoop {} has no {}. Did you mean {}?\n", command->name, flag, meant);
+    if (flag == "--") break;
+    auto same = [&](const OptionRow& option) { return option.name == flag; };
+    if (flag.starts_with("--") && std::none_of(command.options.begin(), command.options.end(), same)) return flag;
   }
   return "";
+}
+
+// CLI11's sentences about one option begin with its name, or with "Could not convert:" and its name.
+const OptionRow* named_first(const CommandRow& command, std::string_view said) {
+  constexpr std::string_view kConvert = "Could not convert: ";
+  if (said.starts_with(kConvert)) said.remove_prefix(kConvert.size());
+  const std::string_view name = said.substr(0, said.find_first_of(": ="));
+  auto found = std::find_if(command.options.begin(), command.options.end(),
+                            [&](const OptionRow& option) { return option.name == name; });
+  return found == command.options.end() ? nullptr : &*found;
+}
+
+std::string a_value(const std::string& kind) {
+  if (kind == "INT" || kind == "UINT") return "a whole number";
+  if (kind == "FLOAT") return "a number";
+  return kind;
+}
+
+// What is wrong with the words of a command, as a sentence without its beginning.
+std::string refusal(const CommandRow& command, std::span<char* const> words, const CLI::ParseError& problem) {
+  const std::string said = problem.what();
+  const std::string help = fmt::format("; `swoop {} --help` lists what it takes", command.name);
+  if (const std::string flag = unknown_flag(command, words); !flag.empty()) {
+    const std::string near = did_you_mean(flag, names_of(command.options));
+    return fmt::format("swoop {} has no {}{}", command.name, flag, near.empty() ? help : near);
+  }
+  const OptionRow* option = named_first(command, said);
+  if (dynamic_cast<const CLI::ExtrasError*>(&problem))  // "...: A B"
+    return fmt::format("swoop {} does not know what to do with '{}'{}", command.name,
+                       said.substr(std::min(said.size(), said.find(": ") + 2)), help);
+  if (!option) return said + help;
+  const std::string name = option->positional ? "" : option->name + " ";
+  if (dynamic_cast<const CLI::RequiredError*>(&problem))
+    return fmt::format("swoop {} needs {}{}: {}", command.name, name, option->value, option->text);
+  if (said.find("At Most 1") != std::string::npos) return fmt::format("give {}once", name);
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&problem))
+    return fmt::format("{}needs {} after it: {}", name, option->value, option->text);
+  if (const size_t value = said.find(" = "); value != std::string::npos)
+    return fmt::format("{}cannot be '{}': it takes {}", name, said.substr(value + 3), a_value(option->value));
+  return said;
+}
+
+}  // namespace
+
+std::string refusal(std::span<const CommandRow> commands, std::span<char* const> words,
+                    const CLI::ParseError& problem) {
+  constexpr std::string_view kHelp = "`swoop --help` lists them";
+  if (words.size() < 2) return fmt::format("give a command, such as compile or run; {}", kHelp);
+  if (const CommandRow* command = find_command(commands, words[1])) return refusal(*command, words, problem);
+  if (words[1][0] == '-') return fmt::format("give a command before {}; {}", words[1], kHelp);
+  const std::string near = did_you_mean(words[1], names_of(commands));
+  return fmt::format("there is no command '{}'{}; {}", words[1], near, kHelp);
 }
 
 std::string painted(std::string_view text, std::FILE* stream) {

@@ -17,6 +17,9 @@ namespace {
 // --target tosa writes what is made for this NPU, which takes most of TOSA's operators as they are.
 constexpr std::string_view kTosa = "tosa", kTosaTarget = "ethos-u85-256";
 constexpr uint64_t kLeastMemory = uint64_t{256} << 20;  // regor takes some 100 MiB for a small network
+std::string at_least_one(const std::string& text) {
+  return text.starts_with('-') || text == "0" ? fmt::format("{} is too small; write 1 or more", text) : "";
+}
 }  // namespace
 
 int fail(const Error& problem) {
@@ -72,7 +75,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
                   "a board of `swoop boards`: its NPU and configuration, and whether the program fits its memories")
       ->type_name("BOARD");
   command.add_option("--batch", o.sizes.batch, "the first dimension of every input that was exported as dynamic")
-      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+      ->check(CLI::Validator(at_least_one, ""));
   command.add_option("--shape", flags.shapes, "the shape of an input that was exported as dynamic: x=1x3x96x96");
 
   command.option_defaults()->group(kQuantizationGroup);

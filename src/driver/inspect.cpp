@@ -94,7 +94,7 @@ Command inspect_command(CLI::App& app) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("inspect", "Show what is in a .pt2, .pte or .tosa file");
-  command->add_option("file", flags->path, "the file")->required()->type_name("FILE");
+  command->add_option("file", flags->path, "the .pt2, .pte or .tosa file")->required()->type_name("FILE");
   command->add_flag("--data", flags->data,
                     "for a .pt2: print the constants' bytes too, so that the text can be compiled");
   command->add_flag("--json", flags->json, "print JSON");

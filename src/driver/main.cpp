@@ -37,12 +37,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
     if (problem.get_exit_code() == 0) return app.exit(problem);  // --help and --version
-    const std::vector<CommandRow> rows = rows_of(app);
-    const std::span<char* const> words{argv, static_cast<size_t>(argc)};
-    const std::string unknown = unknown_command(rows, words);
-    if (unknown.empty()) app.exit(problem);
-    fmt::print(stderr, "{}", unknown.empty() ? suggestion(rows, words) : unknown);
-    return 1;
+    return fail(Error{refusal(rows_of(app), {argv, static_cast<size_t>(argc)}, problem)});
   }
   for (const Command& command : commands)
     if (command.app->parsed()) return command.run();

@@ -69,7 +69,9 @@ TEST(Config, reads_what_toml_allows) {
 
 TEST(Config, a_sentence_with_its_line_for_each_fault) {
   EXPECT_EQ(config_fault("\nprecision = \"int9\""),
-            "q.toml:2: precision \"int9\" is not known; it is int8, int16 or float");
+            "q.toml:2: precision \"int9\" is not known; it is auto, int8, int16 or float");
+  EXPECT_EQ(config_fault("[[op]]\nname = \"conv\"\nprecision = \"auto\""),
+            "q.toml:3: precision \"auto\" is not known; it is int8, int16 or float");
   EXPECT_EQ(config_fault("method = 3"), "q.toml:1: method takes a string");
   EXPECT_EQ(config_fault("[[layer]]\nname = \"conv\""),
             "q.toml:1: layer is not known here; the keys are precision, method, percentile, weight_bits, weight_rate, "

@@ -130,8 +130,10 @@ ValueId ones(Rewriter& rw, int64_t channels, int64_t height, int64_t width, doub
   return codes(rw, type, std::vector<int64_t>(static_cast<size_t>(channels * height * width), 1), "ones");
 }
 
-Type mean_between(const Type& from) {
-  return i16_type({}, from.dtype == DType::I8 ? from.scale() / 128 : from.scale());
+Type mean_between(const Type& from, int64_t count) {
+  constexpr int64_t kSteps = 128;  // of 16 bits, in one of 8
+  const int64_t steps = count <= kSteps ? kSteps / count * count : kSteps;
+  return i16_type({}, from.dtype == DType::I8 ? from.scale() / static_cast<double>(steps) : from.scale());
 }
 
 Attrs attrs_on_planes(const Node& n) {

@@ -51,8 +51,9 @@ ValueId plain_pool(Rewriter& rw, Op pool, ValueId x, Ints kernel, Ints stride, T
 // Ones for every channel, [C,H,W,1], standing for 1 / divisor: what a depthwise convolution sums with.
 ValueId ones(Rewriter& rw, int64_t channels, int64_t height, int64_t width, double divisor);
 
-// The type of a mean along the way: 1/128 of a step of 8 bits.
-Type mean_between(const Type& from);
+// The type of a mean of `count` values along the way. Of 8 bits: the finest steps in which 16 bits hold every sum of up
+// to 128 values exactly; of more values, 1/128 of a step.
+Type mean_between(const Type& from, int64_t count = 1);
 
 inline ValueId to_last(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 2, 3, 1}); }
 inline ValueId to_first(Rewriter& rw, ValueId x) { return transpose(rw, x, {0, 3, 1, 2}); }

@@ -42,7 +42,7 @@ bool average_by_conv(Rewriter& rw, const Node& n) {
   if (few || kernel[0] * kernel[1] > facts.max_conv_area) {
     Placement rows{{stride[0], 1}, {padding[0], padding[1], 0, 0}, channels};
     x = conv_last(rw, x, ones(rw, channels, kernel[0], 1, static_cast<double>(kernel[0])), kNone, rows,
-                  mean_between(rw.type(x)));
+                  mean_between(rw.type(x), kernel[0]));
     Placement columns{{1, stride[1]}, {0, 0, padding[2], padding[3]}, channels};
     double rest = static_cast<double>(divisor) / static_cast<double>(kernel[0]);
     x = conv_last(rw, x, ones(rw, channels, 1, kernel[1], rest), kNone, columns, out, &n);
@@ -94,7 +94,8 @@ bool average_with_counts(Rewriter& rw, const Node& n) {
   int64_t channels = in[1];
   ValueId x = to_last(rw, n.inputs[0]);
   Placement place{{stride[0], stride[1]}, {padding[0], padding[1], padding[2], padding[3]}, channels};
-  x = conv_last(rw, x, ones(rw, channels, kernel[0], kernel[1], area), kNone, place, mean_between(rw.type(x)));
+  x = conv_last(rw, x, ones(rw, channels, kernel[0], kernel[1], area), kNone, place,
+                mean_between(rw.type(x), kernel[0] * kernel[1]));
   ValueId share = codes(rw, i16_type({1, out.shape[2], out.shape[3], 1}, area / 32767), shares, "shares");
   rw.replace(n, to_first(rw, rw.make(Op::Mul, {x, share}, {}, with_shape(out, rw.type(x).shape))));
   return true;
@@ -131,7 +132,7 @@ bool tile_pool(Rewriter& rw, const Node& n) {
   ValueId x = to_last(rw, n.inputs[0]);
   x = slice(rw, slice(rw, x, 1, 0, rows * kernel[0]), 2, 0, columns * kernel[1]);
   x = reshape(rw, x, {1, in[0] * rows * kernel[0] * columns, kernel[1], channels});
-  Type first = n.op == Op::AvgPool ? mean_between(rw.type(x)) : rw.type(x);
+  Type first = n.op == Op::AvgPool ? mean_between(rw.type(x), kernel[1]) : rw.type(x);
   x = pool_row(rw, n.op, x, first, nullptr);
   x = reshape(rw, x, {1, in[0] * rows, kernel[0], columns * channels});
   x = reshape(rw, pool_row(rw, n.op, x, out, &n), {in[0], rows, columns, channels});

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "legalize/common.h"
@@ -82,11 +83,13 @@ bool widen_matmul_operand(Rewriter& rw, const Node& n) {
   return false;
 }
 
+constexpr double kUpperStep = 32767.0 / 127;  // of an upper half, in steps of the whole
+
 // A value of 16 bits as two of 8: rounded to steps 258 times as large, and what that leaves.
 std::vector<ValueId> halves_of(Rewriter& rw, ValueId x) {
   const Type type = rw.type(x);
   if (type.dtype == DType::I8) return {x};
-  const double step = type.scale() * 32767 / 127;
+  const double step = type.scale() * kUpperStep;
   const auto half = [&](double scale) {
     Type codes = quantized(DType::I8, type.shape, scale, 0);
     codes.quant->qmin = -127;
@@ -96,15 +99,26 @@ std::vector<ValueId> halves_of(Rewriter& rw, ValueId x) {
   return {high, rw.make(Op::Sub, {x, high}, {}, half(step / 254))};
 }
 
+// The noise of leaving out the product of the lower halves, over a step of the result: each is anywhere within an upper
+// step.
+double lower_halves(const Type& a, const Type& b, const Type& out, double scale) {
+  const double depth = static_cast<double>(a.shape.back());
+  return kUpperStep * kUpperStep / 12 * a.scale() * b.scale() * std::sqrt(depth) * scale / out.scale();
+}
+
 // matmul of 16 bits, where the core has none  ->  the sum of those of the halves. The product of the two lower halves
-// is below what 16 bits can tell (96 dB), and left out.
+// is left out, but where values of few codes make much of it: 16 bits of another quantizer may span far more than the
+// values.
 bool split_wide_matmul(Rewriter& rw, const Node& n) {
   const Type a = rw.type(n.inputs[0]), b = rw.type(n.inputs[1]), out = rw.type(n.outputs[0]);
   if (facts_of(rw).matmul_of_16_bits || !is_codes(a) || !is_codes(b) || !is_codes(out)) return false;
   auto takes = [](const Type& type) { return type.dtype == DType::I8 || type.dtype == DType::I16; };
   if (!takes(a) || !takes(b) || (a.dtype == DType::I8 && b.dtype == DType::I8)) return false;
   auto reach = [](const Type& type) { return std::max(-range_of(type).min, range_of(type).max); };
-  const double most = reach(a) * reach(b) * static_cast<double>(a.shape.back()) * n.real(Key::Scale, 1.0);
+  const double scale = n.real(Key::Scale, 1.0);
+  const double most = reach(a) * reach(b) * static_cast<double>(a.shape.back()) * scale;
+  constexpr double kHeard = 2;  // steps: where values fill their 16 bits, it is about one
+  const bool whole = lower_halves(a, b, out, scale) > kHeard;
   const Type sums = quantized(DType::I32, out.shape, most / (1 << 29), 0);
   Attrs attrs;
   if (n.has(Key::Scale)) attrs.set(Key::Scale, n.real(Key::Scale));
@@ -112,7 +126,7 @@ bool split_wide_matmul(Rewriter& rw, const Node& n) {
   ValueId total = kNone;
   for (size_t i = 0; i < left.size(); ++i)
     for (size_t k = 0; k < right.size(); ++k) {
-      if (i + k == 2) continue;
+      if (i + k == 2 && !whole) continue;
       ValueId product = rw.make(Op::MatMul, {left[i], right[k]}, attrs, sums);
       total = total == kNone ? product : rw.make(Op::Add, {total, product}, {}, sums);
     }

@@ -105,12 +105,12 @@ bool sum_by_conv(Rewriter& rw, const Node& n) {
 
   const Type out = rw.type(n.outputs[0]);
   ValueId x = n.inputs[0];
-  if (rows_first) x = sum_rows(rw, x, static_cast<double>(in[1]), mean_between(rw.type(x)));
+  if (rows_first) x = sum_rows(rw, x, static_cast<double>(in[1]), mean_between(rw.type(x), in[1]));
   for (int64_t height : heights) {
     rest /= height;
     x = reshape(rw, x, {1, height, rest * width, channels});
     if (rest > 1) {
-      x = sum_rows(rw, x, static_cast<double>(height), mean_between(rw.type(x)));
+      x = sum_rows(rw, x, static_cast<double>(height), mean_between(rw.type(x), height));
     } else {
       double all = n.op == Op::Sum ? static_cast<double>(block->length) : 1.0;
       x = sum_rows(rw, x, static_cast<double>(height) / all, out, &n);

@@ -169,15 +169,24 @@ std::string_view name_of(Method method) {
   return "";
 }
 
-Result<Precision> parse_precision(std::string_view text) {
+namespace {
+std::optional<Precision> precision_called(std::string_view text) {
   for (Precision precision : {Precision::Int8, Precision::Int16, Precision::Float})
     if (name_of(precision) == text) return precision;
+  return std::nullopt;
+}
+}  // namespace
+
+Result<Precision> parse_precision(std::string_view text) {
+  if (const std::optional<Precision> precision = precision_called(text)) return *precision;
   return error("precision \"{}\" is not known; it is int8, int16 or float", text);
 }
 
 Result<void> set_precision(QuantizeOptions& options, std::string_view text) {
   const bool automatic = text == kAutoPrecision;
-  TRY_ASSIGN(options.precision, automatic ? Precision::Int8 : parse_precision(text));
+  const std::optional<Precision> precision = automatic ? Precision::Int8 : precision_called(text);
+  if (!precision) return error("precision \"{}\" is not known; it is auto, int8, int16 or float", text);
+  options.precision = *precision;
   options.int16_budget = automatic ? kNearlyFree : 0;
   return {};
 }
