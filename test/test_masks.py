@@ -63,6 +63,12 @@ class TimesTenThousand(Scores):
         return keep.float()
 
 
+class Subtracted(TimesTenThousand):
+    def forward(self, x, keep):
+        scores = self.q(x) @ self.k(x).transpose(1, 2) / WIDTH**0.5
+        return torch.softmax(scores - 1e6 * (1.0 - keep[:, None]), -1) @ self.v(x)
+
+
 class TimesLowest(TimesTenThousand):
     def mask(self, keep):
         return ((1.0 - keep) * torch.finfo(torch.float32).min)[:, None]
@@ -112,7 +118,7 @@ def compiled(kind, target, folder):
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-@pytest.mark.parametrize("kind", [Booleans, Floats, PaddingMask, TimesTenThousand, TimesLowest, FilledWithLowest, Infinities])
+@pytest.mark.parametrize("kind", [Booleans, Floats, PaddingMask, TimesTenThousand, Subtracted, TimesLowest, FilledWithLowest, Infinities])
 def test_what_is_masked_counts_for_nothing(kind, target, tmp_path):
     model, given, program, summary = compiled(kind, target, tmp_path)
     x, keep = samples(8, seed=2)

@@ -127,6 +127,29 @@ bool add_to_choice(Rewriter& rw, const Node& n) {
   return false;
 }
 
+// scores - mask * far above  ->  scores + mask * far below, and of a choice of two numbers likewise: masks are added
+bool add_negated_mask(Rewriter& rw, const Node& n) {
+  const Node* mask = rw.graph().producer(n.inputs[1]);
+  if (!plain_floats(rw, n) || !mask || (mask->op != Op::Mul && mask->op != Op::Where)) return false;
+  if (!plain_floats(rw, *mask) || mask->has(Key::ActMin) || mask->has(Key::ActMax)) return false;
+  std::vector<size_t> numbers;
+  bool deep = false;
+  for (size_t i = mask->op == Op::Where ? 1 : 0; i < mask->inputs.size(); ++i)
+    if (const std::optional<float> number = uniform_value(rw, mask->inputs[i])) {
+      numbers.push_back(i);
+      deep |= hides(-std::fabs(*number));
+    }
+  if (!deep || numbers.size() + 1 != mask->inputs.size()) return false;
+  std::vector<ValueId> inputs = mask->inputs;
+  for (size_t i : numbers) {
+    const Shape shape = rw.type(inputs[i]).shape;
+    const std::vector<float> negative(static_cast<size_t>(element_count(shape)), 0 - *uniform_value(rw, inputs[i]));
+    inputs[i] = float_constant(rw, shape, negative, "negative");
+  }
+  rw.replace(n, rw.make(Op::Add, {n.inputs[0], rw.make(mask->op, inputs, mask->attrs)}, n.attrs));
+  return true;
+}
+
 // argmax(where(c, scores, far below))  ->  argmax(where(c, scores, minus infinity)): that takes no room in the range of
 // the scores, whoever else reads them
 bool hide_from_argmax(Rewriter& rw, const Node& n) {
@@ -311,6 +334,7 @@ bool clear_constant_rows(Rewriter& rw, const Node& n) {
 const Rule kMaskRules[] = {
     {"move-choice", {Op::Reshape, Op::Expand, Op::Transpose, Op::Slice}, move_choice},
     {"add-to-choice", {Op::Add}, add_to_choice},
+    {"add-negated-mask", {Op::Sub}, add_negated_mask},
     {"hide-from-argmax", {Op::ArgMax}, hide_from_argmax},
     {"hide-after-log-softmax", {Op::LogSoftmax}, hide_after_log_softmax},
     {"mask-joined-scores", {Op::Concat}, mask_joined_scores},

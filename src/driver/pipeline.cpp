@@ -46,7 +46,10 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
     TRY_ASSIGN(pipeline.test, load_test_set(options.test, graph));
   }
   if (options.samples.empty()) {
-    if (!needs_quantization(graph) || has_quantized_values(graph)) return {};
+    if (!needs_quantization(graph) || has_quantized_values(graph)) {
+      note_least_variances(graph);
+      return {};
+    }
     return error(
         "{} is a float model and needs samples to measure its ranges: give --calibrate FILE.npz with an array per "
         "input ({}), "
@@ -57,7 +60,10 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
     TRY_ASSIGN(pipeline.samples, load_samples(options.samples, graph, options.sample_options));
   }
   TRY(check_names(graph, pipeline.following, options.quantize));
-  if (!will_quantize(graph, pipeline)) return {};
+  if (!will_quantize(graph, pipeline)) {
+    note_least_variances(graph);
+    return {};
+  }
   pipeline.reference = clone(graph);
   QuantizeOptions quantize_options = options.quantize;
   quantize_options.shift_resizes = pipeline.target.facts().resize_only_shifts;

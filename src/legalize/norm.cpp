@@ -12,22 +12,6 @@ namespace swoop {
 
 namespace {
 
-// The range of the variance: measured, with room for what calibration did not see, or all that the type allows.
-Range variance_range(const Node& n, const Type& x) {
-  Range reals = range_of(x);
-  double widest = n.op == Op::RmsNorm ? std::max(reals.min * reals.min, reals.max * reals.max)
-                                      : (reals.max - reals.min) * (reals.max - reals.min) / 4;
-  // Less than a quarter of a step squared is the rounding of x itself.
-  double least = x.scale() * x.scale() / 4;
-  if (n.has(Key::Inner) && n.doubles(Key::Inner).size() >= 2) {
-    const Doubles& inner = n.doubles(Key::Inner);
-    widest = std::min(widest, 2 * inner[1]);
-    least = std::max(inner[0] / 4, std::min(least, inner[0]));
-  }
-  widest = std::max(widest, 1e-30);
-  return {std::clamp(least, widest / 1e6, widest / 2), widest};
-}
-
 // The mean of every row (or group) of a tensor as the given type, in a shape that broadcasts against the tensor.
 using Average = ValueId (*)(Rewriter&, ValueId, Type, int64_t groups);
 
@@ -99,52 +83,74 @@ struct Deviation {
   double most;  // what c over its deviation can be
 };
 
+// How means are taken: over rows or groups, of `count` numbers each.
+struct Mean {
+  Average average;
+  int64_t groups;
+  int64_t count;
+};
+
 // mean(square) + eps, where squares are in units of `unit` and `count` of them go into each mean.
-ValueId mean_square(Rewriter& rw, ValueId square, double eps, Average average, int64_t groups, int64_t count) {
-  double unit = rw.type(square).scale() / static_cast<double>(count);
-  ValueId mean = average(rw, square, i32_type({}, unit), groups);
+ValueId mean_square(Rewriter& rw, ValueId square, double eps, const Mean& how) {
+  double unit = rw.type(square).scale() / static_cast<double>(how.count);
+  ValueId mean = how.average(rw, square, i32_type({}, unit), how.groups);
   auto eps_code = static_cast<int64_t>(std::nearbyint(eps / unit));
   if (eps_code == 0) return mean;
   ValueId added = scalar(rw, DType::I32, rw.type(mean).rank(), eps_code, unit);
   return rw.make(Op::Add, {mean, added}, {}, i32_type(rw.type(mean).shape, unit));
 }
 
-// sqrt(mean(c^2) + eps) for c with the variance in `range`. Of 8-bit values its inverse in 16 bits; of 16-bit values,
-// whose deviation c has in 32 bits, and of short rows of small numbers the root itself in 32 bits, which are right for
-// any range.
-Deviation deviation(Rewriter& rw, ValueId c, bool wide, Range range, double eps, Average average, int64_t groups,
-                    int64_t count) {
+// A root that the type of x has, next to `root`.
+ValueId like_root(Rewriter& rw, ValueId x, double root) {
+  const Type& type = rw.type(x);
+  return scalar(rw, DType::I32, type.rank(), static_cast<int64_t>(std::nearbyint(root / type.scale())), type.scale());
+}
+
+ValueId bounded(Rewriter& rw, Op op, ValueId x, double root) {
+  return rw.make(op, {x, like_root(rw, x, root)}, {}, rw.type(x));
+}
+
+// sqrt(mean(c^2) + eps) of c in 16 bits, whose squares are in steps of `step`
+ValueId root_mean_square(Rewriter& rw, ValueId c, double step, double eps, const Mean& how) {
+  ValueId square = rw.make(Op::Mul, {c, c}, {}, i32_type(rw.type(c).shape, step));
+  ValueId mean = mean_square(rw, square, eps, how);
+  double root = std::sqrt(rw.type(mean).scale()) / 16384;  // of the largest mean it has 30 bits
+  return unary(rw, "sqrt", mean, i32_type(rw.type(mean).shape, root));
+}
+
+// The same for rows that vary much and rows that vary little: near(c) up to a root that no number out of its reach
+// leaves below, and what root(c) has above that.
+ValueId root_in_two_ranges(Rewriter& rw, ValueId c, ValueId far, const RowVariance& v, double eps, const Mean& how) {
+  ValueId root = root_mean_square(rw, far, v.square, eps, how);
+  if (v.nearer == 1) return bounded(rw, Op::Maximum, root, std::sqrt(v.least + eps));
+  const double reach = v.most / v.nearer, margin = 0.99;
+  const double edge = std::sqrt(margin * reach * reach / static_cast<double>(how.count) + eps);
+  ValueId close = rw.make(Op::Quantize, {c}, {}, i16_type(rw.type(c).shape, reach / 32767));
+  ValueId near = root_mean_square(rw, close, v.square / (v.nearer * v.nearer), eps, how);
+  near = bounded(rw, Op::Minimum, bounded(rw, Op::Maximum, near, std::sqrt(v.least + eps)), edge);
+  const Type type = rw.type(root);
+  ValueId rest = rw.make(Op::Sub, {bounded(rw, Op::Maximum, root, edge), like_root(rw, root, edge)}, {}, type);
+  return rw.make(Op::Add, {near, rest}, {}, type);
+}
+
+// sqrt(mean(c^2) + eps) for c with that variance. Of 8-bit values its inverse in 16 bits; of 16-bit values, whose
+// deviation c has in 32 bits, and of rows that vary little the root itself in 32 bits.
+Deviation deviation(Rewriter& rw, ValueId c, const RowVariance& v, double eps, const Mean& how) {
   const Shape shape = rw.type(c).shape;
   Range reals = range_of(rw.type(c));
   // One number may be as far from the mean as all together.
-  double reach = std::max(-reals.min, reals.max);
-  double most = std::min(reach, std::sqrt(range.max * static_cast<double>(count)));
-  // All squares together are at most 2^30, and so is epsilon; its tenth more leaves room for rounding.
-  const double top = static_cast<double>(int64_t{1} << 30) / static_cast<double>(count);
-  const double least = 1.1 * eps / top;
-  const double unit = std::max(most * most / std::min(32767.0, top), least);
-  // In a short row of small numbers, squares of 16 bits would be off by more than 2 % together.
-  constexpr int64_t kShort = 32;
-  const double rounding = unit / std::sqrt(12.0 * static_cast<double>(count));
-  wide |= count <= kShort && rounding > 0.02 * (range.min + eps);
-  if (rw.type(c).dtype == DType::I32) {
-    reach = 65536 * kFine * rw.type(c).scale();  // two 16-bit codes are no further apart
-    most = std::min(most, reach);
-    c = rw.make(Op::Quantize, {c}, {}, i16_type(shape, most / 32767));
-  } else if (wide) {
-    most = reach;  // the codes of c are not cut
-  }
+  const bool wide = rw.type(c).dtype == DType::I32;
+  const double reach = wide ? 65536 * kFine * rw.type(c).scale()  // two 16-bit codes are no further apart
+                            : std::max(-reals.min, reals.max);
   // Of `count` numbers none is further than sqrt(count) deviations from their mean, and epsilon is in each deviation.
-  const double normal = std::min(std::sqrt(static_cast<double>(count)), reach / std::sqrt(eps));
-  if (wide) {
-    ValueId square = rw.make(Op::Mul, {c, c}, {}, i32_type(shape, std::max(most * most / top, least)));
-    ValueId mean = mean_square(rw, square, eps, average, groups, count);
-    double root = std::sqrt(rw.type(mean).scale()) / 16384;  // of the largest mean it has 30 bits
-    return {Op::Div, unary(rw, "sqrt", mean, i32_type(rw.type(mean).shape, root)), normal};
+  const double normal = std::min(std::sqrt(static_cast<double>(how.count)), reach / std::sqrt(eps));
+  if (v.fine) {
+    ValueId far = wide ? rw.make(Op::Quantize, {c}, {}, i16_type(shape, v.most / 32767)) : c;
+    return {Op::Div, root_in_two_ranges(rw, c, far, v, eps, how), normal};
   }
-  ValueId square = rw.make(Op::Mul, {c, c}, {}, i16_type(shape, unit));
-  ValueId mean = mean_square(rw, square, eps, average, groups, count);
-  const double inverse = 1.0 / std::sqrt(range.min + eps);
+  ValueId square = rw.make(Op::Mul, {c, c}, {}, i16_type(shape, v.square));
+  ValueId mean = mean_square(rw, square, eps, how);
+  const double inverse = 1.0 / std::sqrt(v.least + eps);
   return {Op::Mul, unary(rw, "rsqrt", mean, i16_type(rw.type(mean).shape, inverse / 32767)),
           std::min(normal, reach * inverse)};
 }
@@ -196,8 +202,8 @@ ValueId normal_rows(Rewriter& rw, const Node& n, ValueId x, std::span<const doub
     ValueId mean = average_rows(rw, x, centred_type(type), 1);
     c = rw.make(Op::Sub, {widen(rw, x), mean}, {}, with_shape(centred_type(type), type.shape));
   }
-  const Range range = variance_range(n, rw.type(n.inputs[0]));
-  Deviation d = deviation(rw, c, type.dtype == DType::I16, range, n.real(Key::Eps), average_rows, 1, length);
+  const RowVariance variance = row_variance(n, rw.type(n.inputs[0]));
+  Deviation d = deviation(rw, c, variance, n.real(Key::Eps), {average_rows, 1, length});
   return scaled(rw, c, d, gain, offset, rw.type(n.outputs[0]), clamp_of(n));
 }
 
@@ -235,13 +241,12 @@ bool expand_group_norm(Rewriter& rw, const Node& n) {
     return true;
   }
   int64_t width = shape.size() > 2 ? shape.back() : 1;
-  bool narrow = rw.type(n.inputs[0]).dtype == DType::I8;
-  Range range = variance_range(n, rw.type(n.inputs[0]));
+  const RowVariance variance = row_variance(n, rw.type(n.inputs[0]));
 
   ValueId x = transpose(rw, reshape(rw, n.inputs[0], {shape[0], shape[1], plane / width, width}), {0, 2, 3, 1});
   ValueId mean = spread_groups(rw, average_groups(rw, x, centred_type(rw.type(x)), groups), shape[1]);
   ValueId c = rw.make(Op::Sub, {widen(rw, x), mean}, {}, with_shape(centred_type(rw.type(x)), rw.type(x).shape));
-  Deviation d = deviation(rw, c, !narrow, range, n.real(Key::Eps), average_groups, groups, count);
+  Deviation d = deviation(rw, c, variance, n.real(Key::Eps), {average_groups, groups, count});
   d.by = spread_groups(rw, d.by, shape[1]);
   ValueId y = scaled(rw, c, d, gain, offset, out, clamp_of(n));
   rw.replace(n, reshape(rw, transpose(rw, y, {0, 3, 1, 2}), shape));

@@ -1,4 +1,7 @@
 // Composites that stay whole until legalize: softmax, normalisations, attention.
+#include <algorithm>
+#include <cmath>
+
 #include "ops/infer.h"
 #include "ops/ref.h"
 #include "ops/rows.h"
@@ -106,5 +109,66 @@ const OpInfo kNormOps[] = {
     {Op::BatchNorm, Policy::OwnRange, kChannelNorm, 5, 5, infer_channel_norm, ref_batch_norm},
     {Op::Attention, Policy::OwnRange, {}, 3, 4, infer_attention, ref_attention},
 };
+
+int64_t norm_row(const Node& norm, const Shape& x) {
+  if (norm.op == Op::GroupNorm) return element_count(x) / (x[0] * norm.integer(Key::Groups));
+  return element_count(Shape(x.begin() + norm.integer(Key::Axis), x.end()));
+}
+
+namespace {
+
+// Squares of 32 bits. A row's deviation is followed as far down as its squares have steps: their rounding cancels out
+// over a row whose mean square is some of them.
+void choose_fine_squares(RowVariance& v, double measured, double eps, double count, const Type& x) {
+  constexpr double kEnough = 16, kLeast = 4;  // steps of the squares in the mean, of its own
+  constexpr double kLeastOfMean = 36;         // rounding the mean is 0.7 % of the root there
+  constexpr double kNearest = 64;
+  const double top = static_cast<double>(int64_t{1} << 30) / count;
+  v.square = std::max(v.most * v.most, 1.1 * eps) / top;
+  // What is cut off counts as far away as long as a row of one such number has eight steps of the coarser squares.
+  const double nearer = std::min(kNearest, std::sqrt(top / 8 / count));
+  if (x.dtype != DType::I8 && measured + eps < kEnough * v.square && nearer >= 2) v.nearer = nearer;
+  const double step = v.square / (v.nearer * v.nearer);
+  v.least = std::max(kLeast, kLeastOfMean / count) * step;
+  if (x.dtype == DType::I8) v.least = std::min(v.least, x.scale() * x.scale() / (4 * count));  // codes vary by more
+}
+
+}  // namespace
+
+RowVariance row_variance(const Node& norm, const Type& x) {
+  const Range reals = range_of(x);
+  double widest = norm.op == Op::RmsNorm ? std::max(reals.min * reals.min, reals.max * reals.max)
+                                         : (reals.max - reals.min) * (reals.max - reals.min) / 4;
+  // Less than a quarter of a step squared is the rounding of x itself.
+  double least = x.scale() * x.scale() / 4;
+  const bool measured = norm.has(Key::Inner);
+  const double smallest = measured ? norm.doubles(Key::Inner)[0] : 0;
+  if (measured) {
+    widest = std::min(widest, 2 * norm.doubles(Key::Inner)[1]);
+    least = std::max(smallest / 4, std::min(least, smallest));
+  }
+  widest = std::max(widest, 1e-30);
+  least = std::clamp(least, widest / 1e6, widest / 2);
+
+  const auto count = static_cast<double>(norm_row(norm, x.shape));
+  const double eps = norm.real(Key::Eps), top = static_cast<double>(int64_t{1} << 30) / count;
+  RowVariance v{};
+  v.most = std::min(256 * x.scale(), std::sqrt(widest * count));  // two codes are no further apart
+  v.square = std::max(v.most * v.most / std::min(32767.0, top), 1.1 * eps / top);
+  v.nearer = 1;
+  v.least = least;
+  // In a short row of small numbers, squares of 16 bits would be off by more than 2 % together; where most are less
+  // than their step, by any share.
+  constexpr double kShort = 32;
+  const bool coarse = (count <= kShort && v.square / std::sqrt(12 * count) > 0.02 * (least + eps)) ||
+                      (measured && v.square > smallest + eps);
+  v.fine = x.dtype != DType::I8 || coarse;
+  if (!v.fine) return v;
+  v.most = x.dtype == DType::I8     ? 256 * x.scale()
+           : norm.op == Op::RmsNorm ? 32768 * x.scale()
+                                    : std::min(65536 * x.scale(), std::sqrt(widest * count));
+  choose_fine_squares(v, smallest, eps, count, x);
+  return v;
+}
 
 }  // namespace swoop

@@ -45,12 +45,22 @@ void softmax(const float* x, float* out, int64_t rows, int64_t length, bool log,
                });
 }
 
-// out = (x - mean) / sqrt(var + eps) per row; root mean square instead when `centred` is false.
-SWOOP_CLONES void normalise_rows(const float* x, float* out, int64_t rows, int64_t length, double eps, bool centred) {
+// How rows are normalised: out = (x - mean) / sqrt(max(var, least) + eps); by the root mean square when not `centred`.
+struct Normal {
+  double eps;
+  double least;
+  bool centred;
+};
+Normal normal_of(const Node& node) {
+  return {node.real(Key::Eps), node.real(Key::LeastVariance, 0.0), node.op != Op::RmsNorm};
+}
+
+SWOOP_CLONES void normalise_rows(const float* x, float* out, int64_t rows, int64_t length, Normal how) {
   for (int64_t r = 0; r < rows; ++r, x += length, out += length) {
-    auto mean = centred ? static_cast<float>(sum_of(x, length) / static_cast<double>(length)) : 0.0f;
+    auto mean = how.centred ? static_cast<float>(sum_of(x, length) / static_cast<double>(length)) : 0.0f;
     double squares = sum_of(x, length, [mean](float v) { return (v - mean) * (v - mean); });
-    auto scale = static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(length) + eps));
+    const double variance = std::max(squares / static_cast<double>(length), how.least);
+    auto scale = static_cast<float>(1.0 / std::sqrt(variance + how.eps));
     for (int64_t i = 0; i < length; ++i) out[i] = (x[i] - mean) * scale;
   }
 }
@@ -80,20 +90,20 @@ void scale_and_shift(float* out, int64_t rows, int64_t length, const float* w, c
                });
 }
 
-void normalise(const float* x, float* out, int64_t rows, int64_t length, double eps, bool centred) {
+void normalise(const float* x, float* out, int64_t rows, int64_t length, Normal how) {
   parallel_for(static_cast<size_t>(rows), kGrain / static_cast<size_t>(std::max<int64_t>(1, length)) + 1,
                [=](size_t first, size_t last) {
                  int64_t at = static_cast<int64_t>(first) * length;
-                 normalise_rows(x + at, out + at, static_cast<int64_t>(last - first), length, eps, centred);
+                 normalise_rows(x + at, out + at, static_cast<int64_t>(last - first), length, how);
                });
 }
 
 Result<void> group_norm(const Node& node, const Tensor& x, const float* w, const float* b, Tensor& out) {
   int64_t count = element_count(x.shape);
   if (count == 0) return {};
-  int64_t rows = x.shape[0] * node.integer(Key::Groups);
+  int64_t length = norm_row(node, x.shape);
   float* to = out.as<float>().data();
-  normalise(x.as<float>().data(), to, rows, count / rows, node.real(Key::Eps), true);
+  normalise(x.as<float>().data(), to, count / length, length, normal_of(node));
   int64_t planes = x.shape[0] * x.shape[1];
   scale_and_shift(to, planes, count / planes, w, b, x.shape[1]);
   return {};
@@ -206,9 +216,9 @@ Result<void> ref_layer_norm(const Node& node, std::span<const Tensor* const> in,
   const Tensor& x = *in[0];
   int64_t count = element_count(x.shape);
   if (count == 0) return {};
-  int64_t length = element_count(Shape(x.shape.begin() + node.integer(Key::Axis), x.shape.end()));
+  int64_t length = norm_row(node, x.shape);
   float* to = out[0].as<float>().data();
-  normalise(x.as<float>().data(), to, count / length, length, node.real(Key::Eps), node.op == Op::LayerNorm);
+  normalise(x.as<float>().data(), to, count / length, length, normal_of(node));
   scale_and_shift(to, count / length, length, floats_or_null(in, 1), floats_or_null(in, 2), 0);
   return {};
 }

@@ -209,6 +209,20 @@ struct Affine {
 // Null when one of its parameters is not a constant.
 std::optional<Affine> batch_norm_affine(const Graph& graph, const Node& node);
 
+// How many elements of x layer_norm, rms_norm or group_norm takes together.
+int64_t norm_row(const Node& norm, const Shape& x);
+
+// How the integer form of a norm takes the variance of those rows of typed x.
+struct RowVariance {
+  double least;   // less counts as this; Key::LeastVariance says it to the float kernel
+  double most;    // no number is further from its row's mean, or is taken as that far
+  double square;  // the step of the squares
+  double
+      nearer;  // squares of what is so many times nearer are taken once more, in steps that are finer. 1: they are not
+  bool fine;   // squares have 32 bits
+};
+RowVariance row_variance(const Node& norm, const Type& x);
+
 // A score below this is masked, not computed: masks are -inf, the lowest float, -1e9 or -1e4.
 constexpr float kMaskedBelow = -500.0f;
 

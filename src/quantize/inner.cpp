@@ -86,12 +86,7 @@ Result<void> measure_inner(const Node& node, std::span<const Tensor* const> oper
   const Tensor& x = *operands[0];
   auto count = static_cast<size_t>(element_count(x.shape));
   if (count == 0) return {};
-  size_t length = 0;
-  if (node.op == Op::GroupNorm) {
-    length = count / static_cast<size_t>(x.shape[0] * node.integer(Key::Groups));
-  } else {
-    length = static_cast<size_t>(element_count(Shape(x.shape.begin() + node.integer(Key::Axis), x.shape.end())));
-  }
+  auto length = static_cast<size_t>(norm_row(node, x.shape));
   measure_rows(x.as<float>(), length, node.op != Op::RmsNorm, inner);
   return {};
 }

@@ -87,6 +87,16 @@ void convert_outputs(Graph& graph, const std::vector<Type>& types) {
 
 }  // namespace
 
+void note_least_variances(Graph& graph) {
+  for (NodeId id : graph.order()) {
+    Node& node = graph.node(id);
+    for (const auto& body : node.bodies) note_least_variances(*body);
+    const bool norm = node.op == Op::LayerNorm || node.op == Op::RmsNorm || node.op == Op::GroupNorm;
+    if (norm && graph.type(node.inputs[0]).quantized() && graph.type(node.outputs[0]).quantized())
+      node.attrs.set(Key::LeastVariance, row_variance(node, graph.type(node.inputs[0])).least);
+  }
+}
+
 Graph typed(const Graph& prepared, const TypeRequest& request) {
   Graph graph = clone(prepared);
   choose_types(graph, request, false);
@@ -100,6 +110,7 @@ ChosenTypes choose_types(Graph& graph, const TypeRequest& request, bool reports)
   ChosenTypes chosen;
   if (reports) chosen.values = report_values(graph, borders, classes, request);
   chosen.bias_corrected = quantize_constants(graph, borders, request);
+  note_least_variances(graph);
   choose_types_of_bodies(graph, borders, request, reports, chosen);
   convert_outputs(graph, request.output_types);
   graph.erase_dead();

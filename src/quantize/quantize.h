@@ -161,6 +161,10 @@ struct QuantizeReport {
 // Types for all that is float. Samples must fit the graph (load_samples sees to it). Constants of the result are the
 // graph's own.
 Result<QuantizeReport> quantize(Graph& graph, const Samples& samples, const QuantizeOptions& options = {});
+
+// Tells each norm on codes what less variance counts as in its integer form, so that the float kernel has it the same
+// way. quantize() does; a graph that came with its types needs it as well.
+void note_least_variances(Graph& graph);
 std::string to_text(const QuantizeReport& report);
 
 // Patterns that match nothing are mistakes of the person who wrote them. `following`: of the model as it was imported,
