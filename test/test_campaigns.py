@@ -93,6 +93,15 @@ def test_what_was_found_stays_right(tmp_path, name, module, shape, times, target
     assert verdict.kind == "right" and verdict.sqnr >= least, verdict.line()
 
 
+def test_ones_that_are_weights_and_a_factor_do_not_cut(tmp_path):
+    """The sum becomes a depthwise convolution with ones, of the same shape as the factor's."""
+    torch.manual_seed(0)
+    ones = Model(lambda m, x: (F.softplus(x[:1, :, :8] + torch.linspace(-3, 3, 8)), torch.ones(8, 1) * x.reshape(1, 16, 8, 16)))
+    judge.write_case(ones, [(torch.randn(1, 16, 128),) for _ in range(4)], [], tmp_path)
+    verdict = judge.judge(tmp_path, "ethos-u55-128")
+    assert verdict.kind == "right" and verdict.regions == 1, verdict.line()
+
+
 class Indices(nn.Module):
     """Integers that are computed and clamped, as outputs and as places in a table."""
 

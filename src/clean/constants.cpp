@@ -8,12 +8,21 @@ namespace swoop {
 
 namespace {
 
-// Folding must not blow up the file: a result much larger than its operands (an expanded mask, say) stays computed.
+// Folding must not blow up the file: a large result that is larger than its operands (an expanded mask, say) stays
+// computed.
 constexpr int64_t kMaxFoldedElements = int64_t{1} << 24;
+
+bool blows_up(const Rewriter& rw, const Node& n) {
+  const int64_t elements = element_count(rw.type(n.outputs[0]).shape);
+  int64_t operands = 0;
+  for (ValueId input : n.inputs)
+    if (input != kNone) operands += element_count(rw.type(input).shape);
+  return elements > std::max(kMaxFoldedElements, operands);
+}
 
 // op(constants)  ->  constant
 bool fold_constants(Rewriter& rw, const Node& n) {
-  if (n.outputs.size() != 1 || element_count(rw.type(n.outputs[0]).shape) > kMaxFoldedElements) return false;
+  if (n.outputs.size() != 1 || blows_up(rw, n)) return false;
   std::optional<ValueId> folded = rw.folded(n);
   if (!folded) return false;
   rw.replace(n, *folded);

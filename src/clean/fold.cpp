@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "clean/affine.h"
 #include "clean/clean.h"
@@ -113,12 +114,28 @@ bool fold_pad_into_max_pool(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// the mean, sum or largest of one element each, as of an image that is one pixel already  ->  x
+bool drop_reduction_of_one(Rewriter& rw, const Node& n) {
+  Type from = rw.type(n.inputs[0]);
+  const Type& to = rw.type(n.outputs[0]);
+  if (n.has(Key::ActMin) || n.has(Key::ActMax) || element_count(to.shape) == 0) return false;
+  if (element_count(from.shape) != element_count(to.shape)) return false;
+  const Shape shape = std::exchange(from.shape, to.shape);
+  if (from != to) return false;
+  rw.replace(n, shape == to.shape ? n.inputs[0] : rw.make(Op::Reshape, {n.inputs[0]}, {{Key::Shape, to.shape}}));
+  return true;
+}
+
 const Rule kFoldRules[] = {
     {"fold-batch-norm", {Op::BatchNorm}, fold_batch_norm},
     {"merge-clamps", {Op::Clamp}, merge_clamps},
     {"fuse-clamp", {Op::Clamp}, fuse_clamp},
     {"fold-pad-into-conv", {Op::Conv}, fold_pad_into_conv},
     {"fold-pad-into-max-pool", {Op::MaxPool}, fold_pad_into_max_pool},
+    {"drop-reduction-of-one",
+     {Op::Sum, Op::Mean, Op::ReduceMax, Op::ReduceMin, Op::Prod, Op::Any, Op::All, Op::AdaptiveAvgPool,
+      Op::AdaptiveMaxPool},
+     drop_reduction_of_one},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -328,6 +329,41 @@ class FlatDifferences {
   std::vector<tosa::Operator> operators_;
 };
 
+// A constant that is a convolution's weights and something else too, as ones of the same shape are: regor gives the
+// weights of a depthwise convolution another shape, and the other operator then has operands that do not fit. Each kind
+// of reader has its own.
+class OwnWeights {
+ public:
+  explicit OwnWeights(tosa::Body& body) : body_(body) {}
+
+  void run() {
+    for (tosa::Operator& op : body_.operators)
+      for (size_t i = 0; i < op.inputs.size(); ++i)
+        if (body_.tensors[op.inputs[i]].is_const) op.inputs[i] = own(op.inputs[i], reader(op, i));
+  }
+
+ private:
+  // A kind of convolution that reads its weights, or nothing.
+  static std::optional<tosa::Op> reader(const tosa::Operator& op, size_t operand) {
+    const bool conv =
+        op.op == tosa::Op::Conv2d || op.op == tosa::Op::DepthwiseConv2d || op.op == tosa::Op::TransposeConv2d;
+    return conv && operand == 1 ? std::optional(op.op) : std::nullopt;
+  }
+
+  tosa::TensorId own(tosa::TensorId id, std::optional<tosa::Op> reader) {
+    std::map<std::optional<tosa::Op>, tosa::TensorId>& known = copies_[id];
+    if (const auto found = known.find(reader); found != known.end()) return found->second;
+    if (known.empty()) return known[reader] = id;
+    tosa::Tensor copy = body_.tensors[id];
+    copy.name.clear();  // the writer makes one up
+    body_.tensors.push_back(std::move(copy));
+    return known[reader] = static_cast<tosa::TensorId>(body_.tensors.size() - 1);
+  }
+
+  tosa::Body& body_;
+  std::map<tosa::TensorId, std::map<std::optional<tosa::Op>, tosa::TensorId>> copies_;  // by the constant
+};
+
 // Convolutions with the same weights and the same scales, but other biases: regor encodes weights, scales and biases
 // once, and knows them again by weights and scales alone. For the second bias, the scale of one channel is made smaller
 // by its last bit: one part in 2^30, or in 2^14 with 16 bits. For the third it is that of the next channel.
@@ -400,6 +436,7 @@ void avoid_defects(tosa::Program& program, const NpuTarget& target) {
     if (target.facts().chains_elementwise) ChainedTables(body).run();
     if (target.facts().matmul_of_16_bits) UnitRescales(body).run();
     FlatDifferences(body).run();
+    OwnWeights(body).run();
     DistinctScales(body).run();
   }
 }

@@ -187,6 +187,34 @@ TEST(AvoidDefects, tells_equal_weights_with_other_biases_apart) {
   EXPECT_EQ(multipliers_for<int16_t>(DType::I16, half, {0, 7}), (std::vector<int16_t>{half, half, half - 1, half}));
 }
 
+// Two depthwise convolutions with the same weights, and a product with the constant that they are.
+TEST(AvoidDefects, gives_weights_of_a_convolution_a_constant_of_their_own) {
+  tosa::Program program;
+  tosa::Builder b(program);
+  const int64_t codes[] = {1, 2, 3};
+  const auto ones = b.constant(DType::I8, {1, 1, 3, 1}, codes);
+  const auto x = b.input("x", DType::I8, {1, 4, 4, 3}), y = b.input("y", DType::I8, {1, 4, 3, 5});
+  const auto bias = b.constant(DType::I32, {3}, Buffer(12));
+  for (int i = 0; i < 2; ++i) {
+    const auto sum = b.depthwise_conv2d(x, ones, bias, {{0, 0, 0, 0}, {1, 1}, {1, 1}}, 0, 0);
+    b.output(b.rescale(sum, {.multiplier = {1 << 30}, .shift = {30}, .to = DType::I8}));
+  }
+  b.output(b.mul(ones, y));
+  avoid_defects(program, *parse_target("ethos-u55-128"));
+  EXPECT_TRUE(tosa::validate(program));
+  const tosa::Body& body = program.bodies[0];
+  std::vector<tosa::TensorId> weights;
+  for (const tosa::Operator& op : body.operators) {
+    if (op.op == tosa::Op::DepthwiseConv2d) weights.push_back(op.inputs[1]);
+    if (op.op == tosa::Op::Mul) {
+      EXPECT_NE(op.inputs[0], weights[0]);
+      EXPECT_EQ(body.tensors[op.inputs[0]].data, body.tensors[weights[0]].data);
+    }
+  }
+  ASSERT_EQ(weights.size(), 2U);
+  EXPECT_EQ(weights[0], weights[1]);
+}
+
 TEST(AvoidDefects, changes_no_result) {
   tosa::Program guarded = pooled_slice(2);
   avoid_defects(guarded, *parse_target("ethos-u55-128"));

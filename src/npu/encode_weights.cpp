@@ -50,7 +50,8 @@ class Bits {
 
  private:
   void write() {
-    if (at_ + sizeof(word_) > bytes_.size()) bytes_.resize(std::max<size_t>(4096, 2 * bytes_.size()));
+    // More room for what this call writes, not for all that earlier calls wrote: a layer has thousands of calls.
+    if (at_ + sizeof(word_) > bytes_.size()) bytes_.resize(bytes_.size() + std::max<size_t>(4096, at_ - start_));
     std::memcpy(bytes_.data() + at_, &word_, sizeof(word_));
     at_ += sizeof(word_);
   }
