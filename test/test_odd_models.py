@@ -83,3 +83,33 @@ def every_other(m, x, y):
 def test_writes_with_a_step_are_computed_on_the_npu(tmp_path, target):
     verdict = judged(tmp_path, Formula(every_other), lambda: (torch.randn(1, 5, 8), torch.randn(1, 5, 8)), target)
     assert verdict.kind == "right" and verdict.held_out > 30 and verdict.regions == 1 and not verdict.host, verdict
+
+
+# ---- exponentials by hand
+
+
+class Attention(torch.nn.Module):
+    """Its softmax is spelled out, and a causal mask of -1e9 is added to the scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (torch.nn.Linear(16, 16) for _ in range(3))
+        self.register_buffer("mask", torch.triu(torch.full((12, 12), -1e9), 1))
+
+    def forward(self, x):
+        scores = self.q(x) @ self.k(x).transpose(-1, -2) / 4 + self.mask
+        e = torch.exp(scores - scores.max(-1, keepdim=True)[0])
+        return (e / e.sum(-1, keepdim=True)) @ self.v(x)
+
+
+def sums_of_exponentials(m, x):
+    e = torch.exp(x)
+    return e / e.sum(1, keepdim=True), x - e.sum(-1, keepdim=True).log()
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+def test_a_softmax_by_hand_is_one(tmp_path, target):
+    attention = judged(tmp_path / "attention", Attention(), lambda: (torch.randn(1, 12, 16),), target)
+    assert attention.kind == "right" and attention.held_out > 28, attention.line()
+    plain = judged(tmp_path / "plain", Formula(sums_of_exponentials), lambda: (torch.randn(2, 6, 12) * 4,), target)
+    assert plain.kind == "right" and plain.held_out > 33, plain.line()
