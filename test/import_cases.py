@@ -231,6 +231,7 @@ def binary():
         cases[name] = (getattr(torch, name), (INTS, INTS.flip(0)))
         cases[f"{name}_scalar"] = (lambda x, f=getattr(torch, name): f(x, 1), (INTS,))
         cases[f"{name}_mixed"] = (lambda x, f=getattr(torch, name): f(x, 0.5), (INTS,))
+        cases[f"{name}_bool"] = (lambda x, y, f=getattr(torch, name): f(x > 0, y > 0), (X, Y))
     return cases
 
 
@@ -350,6 +351,8 @@ def movement():
         "vstack": (lambda x, y: torch.vstack((x, y)), (X, Y)),
         "select_scatter": (lambda x, y: torch.select_scatter(x, y, 1, -1), (X, Y[:, 0])),
         "slice_scatter": (lambda x, y: torch.slice_scatter(x, y, 2, 1, 3), (X, Y[:, :, :2])),
+        "slice_scatter_step": (lambda x, y: torch.slice_scatter(x, y, 2, 0, 4, 3), (X, Y[:, :, :2])),
+        "slice_scatter_odd": (lambda x, y: torch.slice_scatter(x, y, 2, 1, 5, 3), (X, Y[:, :, 3:])),
     }
 
 

@@ -35,6 +35,9 @@ std::span<const Rule> computed_rules();
 // Functions and norms that the model spells out, as one operator each. Part of the same step, for the same reason.
 std::span<const Rule> recognise_rules();
 
+// Softmax and its like that the model spells out. Part of the same step.
+std::span<const Rule> exponential_rules();
+
 // Merging and dropping of data movement.
 std::span<const Rule> movement_rules();
 

@@ -135,8 +135,8 @@ std::span<const Step> pipeline_steps() {
        nullptr},
       // After types: what came quantized has its types, and a model that is quantized throughout stays as it came.
       {"prepare", "clean", Repeat::Fixpoint,
-       tables({recognise_rules(), fold_rules(), prepare_rules(), computed_rules(), mask_rules()}), nullptr,
-       will_quantize},
+       tables({recognise_rules(), exponential_rules(), fold_rules(), prepare_rules(), computed_rules(), mask_rules()}),
+       nullptr, will_quantize},
       // After prepare: what a model spells out with sums and products has been recognised.
       {"affine", "clean", Repeat::Fixpoint, tables({affine_rules(), fold_rules()}), nullptr, will_quantize},
       // After affine: ranges are those of the folded weights.

@@ -101,10 +101,26 @@ Results power_of_number(Call& c) {
   return c.unary("exp", c.scaled(c.operand(1, dtype), std::log(c.real(0))));
 }
 
+// Of truths: a == b is not (a xor b), a > b is a and not b. The NPU compares numbers alone.
+ValueId compare_truths(Call& c, ValueId a, ValueId b) {
+  auto logical = [&](std::string_view fn, ValueId x, ValueId y) {
+    return c.make(Op::Logical, {x, y}, {{Key::Fn, std::string(fn)}});
+  };
+  auto inverse = [&](ValueId x) { return c.make(Op::LogicalNot, {x}); };
+  std::string_view fn = c.detail();
+  if (fn == "eq") return inverse(logical("xor", a, b));
+  if (fn == "ne") return logical("xor", a, b);
+  if (fn == "gt") return logical("and", a, inverse(b));
+  if (fn == "lt") return logical("and", inverse(a), b);
+  return fn == "ge" ? logical("or", a, inverse(b)) : logical("or", inverse(a), b);
+}
+
 Results compare(Call& c) {
   DType dtype = operand_dtype(c);
   ValueId a = c.operand(0, dtype);
-  return c.make(Op::Compare, {a, c.operand(1, dtype)}, {{Key::Fn, std::string(c.detail())}});
+  ValueId b = c.operand(1, dtype);
+  if (dtype == DType::Bool) return compare_truths(c, a, b);
+  return c.make(Op::Compare, {a, b}, {{Key::Fn, std::string(c.detail())}});
 }
 
 // Any number other than zero is true.

@@ -219,7 +219,35 @@ Results index_fill(Call& c) {
   return c.where(filled, c.operand(3, c.dtype(x)), x);
 }
 
+// x with x[start : start + n] replaced by the n of part
+ValueId write_run(NodeBuilder& c, ValueId x, int64_t axis, int64_t start, ValueId part) {
+  const int64_t end = start + c.dim(part, axis), size = c.dim(x, axis);
+  std::vector<ValueId> parts;
+  if (start > 0) parts.push_back(c.slice(x, axis, 0, start));
+  parts.push_back(part);
+  if (end < size) parts.push_back(c.slice(x, axis, end, size));
+  return c.concat(std::move(parts), axis);
+}
+
 }  // namespace
+
+// With a step, an axis of n * step is one of n and one of step, and each of n has the same place written.
+ValueId write_slice(NodeBuilder& c, ValueId x, int64_t axis, int64_t start, int64_t step, ValueId part) {
+  const int64_t count = c.dim(part, axis), size = c.dim(x, axis), first = start - start % step;
+  if (count == 0) return x;
+  if (step == 1 || count == 1) return write_run(c, x, axis, start, part);
+  const int64_t whole = first + count * step <= size ? count : count - 1, end = first + whole * step;
+  auto split = [&](ValueId value, int64_t inner) {
+    Shape shape = c.shape(value);
+    shape[static_cast<size_t>(axis)] = whole;
+    shape.insert(shape.begin() + axis + 1, inner);
+    return c.reshape(value, std::move(shape));
+  };
+  ValueId old = c.slice(x, axis, first, end);
+  ValueId written = write_run(c, split(old, step), axis + 1, start % step, split(c.slice(part, axis, 0, whole), 1));
+  x = write_run(c, x, axis, first, c.reshape(written, c.shape(old)));
+  return whole == count ? x : write_run(c, x, axis, start + whole * step, c.slice(part, axis, whole, count));
+}
 
 ValueId write_rows(NodeBuilder& c, ValueId x, int64_t axis, ValueId index, ValueId source) {
   Shape rows = c.shape(x);

@@ -156,17 +156,6 @@ Results chunk_cat(Call& c) {
   return c.concat(list, c.rank(list[0]) - 1);
 }
 
-// x with x[start:end] along axis replaced by src
-ValueId replaced(Call& c, ValueId x, ValueId src, int64_t axis, int64_t start, int64_t end) {
-  int64_t size = c.dim(x, axis);
-  if (end <= start) return x;
-  std::vector<ValueId> parts;
-  if (start > 0) parts.push_back(c.slice(x, axis, 0, start));
-  parts.push_back(src);
-  if (end < size) parts.push_back(c.slice(x, axis, end, size));
-  return c.concat(std::move(parts), axis);
-}
-
 Results select_scatter(Call& c) {
   ValueId x = c.tensor(0);
   int64_t axis = c.axis(2, c.rank(x));
@@ -174,7 +163,7 @@ Results select_scatter(Call& c) {
   int64_t index = c.integer(3);
   if (index < -size || index >= size) malformed("index {} of an axis with {} elements does not exist", index, size);
   if (index < 0) index += size;
-  return replaced(c, x, c.unsqueeze(c.cast(c.tensor(1), c.dtype(x)), axis), axis, index, index + 1);
+  return write_slice(c, x, axis, index, 1, c.unsqueeze(c.cast(c.tensor(1), c.dtype(x)), axis));
 }
 
 Results slice_scatter(Call& c) {
@@ -190,13 +179,7 @@ Results slice_scatter(Call& c) {
   int64_t count = (end - start) / step + ((end - start) % step != 0 ? 1 : 0);
   part[static_cast<size_t>(axis)] = count;
   ValueId src = c.expand(c.cast(c.tensor(1), c.dtype(x)), part);
-  if (step == 1) return replaced(c, x, src, axis, start, end);
-  // With a step: each place takes its slice of x or of what follows x.
-  ValueId from = c.filled(DType::I32, {size}, [&](int64_t i) {
-    bool written = i >= start && i < end && (i - start) % step == 0;
-    return written ? size + (i - start) / step : i;
-  });
-  return c.make(Op::Gather, {c.concat({x, src}, axis), from}, {{Key::Axis, axis}});
+  return write_slice(c, x, axis, start, step, src);
 }
 
 constexpr std::string_view kTensors = "tensors";

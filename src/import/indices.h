@@ -18,6 +18,9 @@ inline ValueId inside(NodeBuilder& c, ValueId index, int64_t size) {
   return c.clamp(index, 0.0, static_cast<double>(size - 1));
 }
 
+// x with x[start::step] replaced by part, along one axis. All of part has a place.
+ValueId write_slice(NodeBuilder& c, ValueId x, int64_t axis, int64_t start, int64_t step, ValueId part);
+
 // x with x[..., index, ...] replaced by source, the index running along one axis from its start.
 ValueId write_rows(NodeBuilder& c, ValueId x, int64_t axis, ValueId index, ValueId source);
 

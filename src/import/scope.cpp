@@ -22,32 +22,12 @@ ValueId repeat(NodeBuilder& at, const Node& move, ValueId x) {
   return at.make(move.op, std::move(inputs), move.attrs);
 }
 
-// base with base[start : start + n * step : step] along axis replaced by part.
-ValueId write_slice(NodeBuilder& at, const Node& slice, ValueId base, ValueId part) {
-  int64_t axis = slice.integer(Key::Axis);
-  int64_t start = slice.integer(Key::Start);
-  int64_t step = slice.integer(Key::Step);
-  int64_t count = at.dim(part, axis);
-  int64_t size = at.dim(base, axis);
-  if (count == 0) return base;
-  if (step == 1) {
-    std::vector<ValueId> parts;
-    if (start > 0) parts.push_back(at.slice(base, axis, 0, start));
-    parts.push_back(part);
-    if (start + count < size) parts.push_back(at.slice(base, axis, start + count, size));
-    return at.concat(std::move(parts), axis);
-  }
-  int64_t inner = 1;
-  for (int64_t d = axis + 1; d < at.rank(part); ++d) inner *= at.dim(part, d);
-  ValueId index = at.filled(DType::I64, at.shape(part), [&](int64_t i) { return start + (i / inner % count) * step; });
-  return at.make(Op::ScatterElements, {base, index, part}, {{Key::Axis, axis}});
-}
-
 // The storage before `move` such that the move gives `result`; `base` supplies the elements the move drops.
 ValueId undo(NodeBuilder& at, const Node& move, ValueId base, ValueId result) {
   if (move.op == Op::Reshape) return at.reshape(result, at.shape(base));
   if (move.op == Op::Transpose) return at.transpose(result, inverse(move.ints(Key::Perm)));
-  if (move.op == Op::Slice) return write_slice(at, move, base, result);
+  if (move.op == Op::Slice)
+    return write_slice(at, base, move.integer(Key::Axis), move.integer(Key::Start), move.integer(Key::Step), result);
   if (move.op == Op::Gather && at.rank(move.inputs[1]) == 1)
     return write_rows(at, base, move.integer(Key::Axis), move.inputs[1], result);
   unsupported("an in-place operator writes through an expanded view");

@@ -64,7 +64,8 @@ std::string integers_are_narrow(const Query& q) {
 }
 
 std::string unsigned_only_at_ports(const Query& q) {
-  if (q.node.op == Op::Quantize || q.node.op == Op::Cast || info(q.node.op).traits.movement) return "";
+  const bool codes = q.node.op == Op::Cast && (q.in(0).quantized() || q.out().quantized());
+  if (q.node.op == Op::Quantize || codes || info(q.node.op).traits.movement) return "";
   for (ValueId id : q.node.inputs)
     if (id != kNone && q.graph.type(id).dtype == DType::U8) return fmt::format("{} is uint8", q.graph.value(id).name);
   for (ValueId id : q.node.outputs)
