@@ -331,6 +331,17 @@ def test_open_sizes_are_given_on_the_command_line(shape, dynamic, tmp_path):
     assert 10 * np.log10((wanted**2).sum() / ((wanted - got) ** 2).sum()) > 30
 
 
+def test_a_size_that_is_derived_from_another_is_given_too(tmp_path):
+    quarter = torch.export.Dim("quarter", min=2, max=16)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()).eval()
+    torch.export.save(torch.export.export(model, (torch.randn(1, 3, 16, 8),), dynamic_shapes=({2: 4 * quarter},)), tmp_path / "m.pt2")
+    summary, _ = compile_model(tmp_path / "m.pt2", tmp_path, "ethos-u55-128", "--calibrate", "random:0", "--shape", "input=1x3x20x8")
+    assert summary["inputs"][0]["shape"] == [1, 3, 20, 8]
+    for rows in (18, 100):
+        done = swoop("compile", tmp_path / "m.pt2", "-c", "random:0", "-o", tmp_path / "x.pte", "--shape", f"input=1x3x{rows}x8")
+        assert done.returncode == 1 and f"Dimension 2 of the input `input` cannot be {rows}" in done.stderr
+
+
 @pytest.mark.parametrize("flags, sentence", [
     ([], "Dimension 0 of the input `x` is dynamic (s"), (["--batch", "1"], "Dimension 2 of the input `x` is dynamic"),
     (["--shape", "x=9x3x8x8"], "Dimension 0 of the input `x` cannot be 9"), (["--shape", "x=1x4x8x8"], "dimension 1 was exported as 3"),

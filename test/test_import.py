@@ -361,6 +361,15 @@ def test_symbols_with_a_single_value_are_numbers(tmp_path):
     assert "f32[4,6]" in text_of(fixed)
 
 
+def test_graphs_of_the_edge_dialect_are_read(tmp_path):
+    exir = pytest.importorskip("executorch.exir", reason="the peer executorch is not installed")
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.LayerNorm(36), torch.nn.Linear(36, 2)).eval()
+    x = torch.rand(1, 3, 5, 5)
+    program = exir.to_edge(torch.export.export(model, (x,)), compile_config=exir.EdgeCompileConfig(_check_ir_validity=False)).exported_program()
+    got = run(save(program, tmp_path / "edge.pt2"), tmp_path, **{program.graph_signature.user_inputs[0]: x.numpy()})
+    np.testing.assert_allclose(got["out0"], model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
 # -- files that are refused, each with a sentence that helps
 
 

@@ -214,21 +214,22 @@ class ProgramImporter {
       if (storage.origin == TensorStorage::Origin::UserInput && !is_mutated(storage.name, Port::Role::Mutation))
         graph_.add_output(storage.value, {Port::Role::Mutation, storage.name, {}});
     }
+    size_t index = 0;
     for (Json spec : as_array(member(signature_, "output_specs"), "output_specs")) {
       auto [kind, value] = as_union(spec, "output_specs");
-      if (kind == "user_output" || kind == "loss_output") add_user_output(member(value, "arg"));
+      if (kind == "user_output" || kind == "loss_output") add_user_output(member(value, "arg"), index++);
     }
     if (graph_.outputs().empty()) malformed("The program has no results, so there is nothing to compile.");
   }
 
-  void add_user_output(Json argument) {
+  void add_user_output(Json argument, size_t index) {
     auto [kind, value] = as_union(argument, "user_output");
     if (kind == "as_none") return;
     std::string_view name;
     if (kind == "as_tensor") name = as_text(member(value, "name"), "name");
     Binding* binding = name.empty() ? nullptr : &main_.scope.get(name);
     if (!binding || binding->number || binding->absent)
-      malformed("The program returns a Python number or text; return tensors only.");
+      malformed("Output {} of the program is a Python number or text; return tensors only.", index);
     if (binding->complex) malformed("The output `{}` is complex; return torch.view_as_real() of it.", name);
     graph_.add_output(main_.read(name), {Port::Role::User, std::string(name), {}});
   }

@@ -10,7 +10,9 @@ namespace swoop {
 
 namespace {
 
-constexpr std::string_view kTorchOps = "torch.ops.";
+// How the names of operators begin: ATen's own, and those of ExecuTorch's edge dialect (to_edge), which are the same
+// operators.
+constexpr std::string_view kDialects[] = {"torch.ops.", "executorch.exir.dialects.edge._ops."};
 constexpr size_t kMaxProblems = 20;
 
 // What a node without a location still has.
@@ -159,8 +161,10 @@ void GraphImporter::import_node(Json json) {
 }
 
 void GraphImporter::dispatch(const Fields& node, std::string_view target) {
-  if (!target.starts_with(kTorchOps)) return import_number(node, target);
-  target.remove_prefix(kTorchOps.size());
+  const auto* dialect = std::find_if(std::begin(kDialects), std::end(kDialects),
+                                     [&](std::string_view prefix) { return target.starts_with(prefix); });
+  if (dialect == std::end(kDialects)) return import_number(node, target);
+  target.remove_prefix(dialect->size());
   if (target.starts_with("higher_order.")) return import_control(node, target);
   const Program::Target& known = program_.target(target);
   if (known.found.row && known.found.row->kind == RowKind::Drop) return;
@@ -296,7 +300,8 @@ void GraphImporter::fill_arguments(Call& call, const Fields& node, const Program
   for (Json input : inputs) {
     std::string_view name = as_text(member(input, "name"), "name");
     size_t index = position;
-    if (index >= params.size() || params[index].name != name)
+    const bool named = !name.empty();  // the edge dialect's names are those of keywords only
+    if (named && (index >= params.size() || params[index].name != name))
       for (index = 0; index < params.size() && params[index].name != name; ++index) {
       }
     if (index == params.size() && known.found.in_place && position == 0)

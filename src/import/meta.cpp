@@ -70,10 +70,24 @@ std::string Symbols::open_symbol(Json symint) const {
 }
 
 bool Symbols::give(Json symint, int64_t size) {
-  std::string_view expression = expression_of(symint);
+  const std::string_view expression = expression_of(symint);
   std::string_view symbol;
-  each_symbol(expression, [&](std::string_view name) { symbol = name; });
-  if (symbol.empty() || !expression.starts_with("Symbol(")) return true;
+  each_symbol(expression, [&](std::string_view name) {
+    if (!value_of(name)) symbol = name;
+  });
+  if (symbol.empty()) return true;
+  // A size may be derived: 4 * s0 + 1. torch.export derives none that is not linear.
+  auto at = [&](int64_t value) {
+    return evaluate_size(expression, [&](std::string_view name) {
+      return name == symbol ? std::optional<int64_t>(value) : value_of(name);
+    });
+  };
+  const std::optional<int64_t> first = at(1), second = at(2);
+  if (!first || !second || *first == *second) return true;  // check_sizes says what is still open
+  const int64_t step = *second - *first, steps = size - *first;
+  if (steps % step != 0) return false;
+  size = 1 + steps / step;
+  if (at(size) != steps + *first) return true;
   Range& range = ranges_[symbol];
   // torch.export does not try sizes of 0 and 1 and writes that a size is at least 2; its graphs hold for 1 as well.
   const bool one = size == 1 && range.min == 2 && range.max != 2;

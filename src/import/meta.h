@@ -23,7 +23,7 @@ class Symbols {
   std::string open_symbol(Json symint) const;
 
   // Gives the symbol that this size is the value `size`. False: the symbol's range, or what it was given before,
-  // forbids it. A size that is no single symbol is left alone.
+  // forbids it. A size of several open symbols is left alone.
   bool give(Json symint, int64_t size);
 
  private:
