@@ -117,6 +117,45 @@ def test_a_softmax_by_hand_is_one(tmp_path, target):
     assert plain.kind == "right" and plain.held_out > 33, plain.line()
 
 
+# ---- attention
+
+
+class NormedAttention(torch.nn.Module):
+    """The queries and keys of each head are normalized, as large vision and language models have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.q, self.k = torch.nn.Linear(24, 72), torch.nn.LayerNorm(8), torch.nn.LayerNorm(8)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).reshape(1, 21, 3, 3, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        return torch.nn.functional.scaled_dot_product_attention(self.q(q), self.k(k), v).transpose(1, 2).reshape(1, 21, 24)
+
+
+def test_normed_keys_do_not_cut(tmp_path):
+    verdict = judged(tmp_path, NormedAttention(), lambda: (torch.randn(1, 21, 24),), "ethos-u85-256")
+    assert verdict.kind == "right" and verdict.regions == 1 and verdict.held_out > 28, verdict.line()
+
+
+# ---- outputs that are joined
+
+
+def levels(m, x):
+    """A detector of two levels: boxes in pixels and scores beside each other, then the levels below each other."""
+    rows = []
+    for size in (4, 2):
+        y = torch.nn.functional.adaptive_avg_pool2d(x, size)
+        score = torch.sqrt(torch.sigmoid(0.2 * y[:, :3]) * torch.sigmoid(y[:, 3:4])).flatten(2)
+        rows.append(torch.cat([torch.sigmoid(y[:, 4:]).flatten(2) * 80, score], 1).transpose(1, 2))
+    return torch.cat(rows, 1)
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+def test_scores_of_several_levels_are_kept(tmp_path, target):
+    verdict = judged(tmp_path, Model(levels), lambda: (torch.randn(1, 8, 8, 8),), target, ["--one-region"])
+    assert verdict.kind == "right" and verdict.held_out > 30, verdict.line()
+
+
 # ---- integers that a model computes itself
 
 
