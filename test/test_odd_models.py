@@ -9,6 +9,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh test)")
 
+from torch.ao.quantization.fx import _decomposed  # noqa: E402, F401  (registers the operators)
+
 import judge  # noqa: E402
 from formulas import Model  # noqa: E402
 
@@ -113,3 +115,158 @@ def test_a_softmax_by_hand_is_one(tmp_path, target):
     assert attention.kind == "right" and attention.held_out > 28, attention.line()
     plain = judged(tmp_path / "plain", Formula(sums_of_exponentials), lambda: (torch.randn(2, 6, 12) * 4,), target)
     assert plain.kind == "right" and plain.held_out > 33, plain.line()
+
+
+# ---- attention
+
+
+class NormedAttention(torch.nn.Module):
+    """The queries and keys of each head are normalized, as large vision and language models have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.q, self.k = torch.nn.Linear(24, 72), torch.nn.LayerNorm(8), torch.nn.LayerNorm(8)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).reshape(1, 21, 3, 3, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        return torch.nn.functional.scaled_dot_product_attention(self.q(q), self.k(k), v).transpose(1, 2).reshape(1, 21, 24)
+
+
+def test_normed_keys_do_not_cut(tmp_path):
+    verdict = judged(tmp_path, NormedAttention(), lambda: (torch.randn(1, 21, 24),), "ethos-u85-256")
+    assert verdict.kind == "right" and verdict.regions == 1 and verdict.held_out > 28, verdict.line()
+
+
+# ---- outputs that are joined
+
+
+def levels(m, x):
+    """A detector of two levels: boxes in pixels and scores beside each other, then the levels below each other."""
+    rows = []
+    for size in (4, 2):
+        y = torch.nn.functional.adaptive_avg_pool2d(x, size)
+        score = torch.sqrt(torch.sigmoid(0.2 * y[:, :3]) * torch.sigmoid(y[:, 3:4])).flatten(2)
+        rows.append(torch.cat([torch.sigmoid(y[:, 4:]).flatten(2) * 80, score], 1).transpose(1, 2))
+    return torch.cat(rows, 1)
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+def test_scores_of_several_levels_are_kept(tmp_path, target):
+    verdict = judged(tmp_path, Model(levels), lambda: (torch.randn(1, 8, 8, 8),), target, ["--one-region"])
+    assert verdict.kind == "right" and verdict.held_out > 30, verdict.line()
+
+
+# ---- integers that a model computes itself
+
+
+def transcript(m, x):
+    """What a greedy decoder keeps: a letter that is not the one before."""
+    best = (x @ m.letters).argmax(-1)
+    return best, torch.where(torch.nn.functional.pad(best[:, :-1], (1, 0), value=-1) == best, 0, best)
+
+
+def best_path(m, x):
+    """Viterbi: the best way through the states, followed from its end."""
+    score, back = x[:, 0], []
+    for t in range(1, x.shape[1]):
+        best, place = (score.unsqueeze(2) + m.steps).max(1)
+        score = best + x[:, t]
+        back.append(place)
+    path = [score.argmax(1)]
+    for place in reversed(back):
+        path.append(place.gather(1, path[-1].unsqueeze(1)).squeeze(1))
+    return torch.stack(path[::-1], 1)
+
+
+def decision_tree(m, x):
+    place = torch.zeros(x.shape[0], dtype=torch.long)
+    for _ in range(3):
+        place = 2 * place + 1 + (torch.gather(x, 1, m.feature[place][:, None]).squeeze(1) > m.threshold[place]).long()
+    return m.leaf[place - 7]
+
+
+def mean_where_kept(m, x, keep):
+    return (x * keep).sum(-1) / keep.sum(-1).clamp(min=1)
+
+
+class Buffers(Formula):
+    def __init__(self, formula, **buffers):
+        super().__init__(formula)
+        for name, value in buffers.items():
+            self.register_buffer(name, value)
+
+
+PLACES = [
+    ("transcript", Buffers(transcript, letters=torch.eye(16)[:, :11]), lambda: (torch.randn(1, 12, 16),)),
+    ("best_path", Buffers(best_path, steps=torch.arange(25.0).reshape(5, 5) % 7 / 7), lambda: (torch.randn(1, 6, 5),)),
+    ("decision_tree", Buffers(decision_tree, feature=torch.arange(7) % 4, threshold=torch.linspace(-0.4, 0.4, 7), leaf=torch.arange(24.0).reshape(8, 3)), lambda: (torch.randn(1, 4).round(decimals=1) + 0.05,)),
+    ("mean_where_kept", Formula(mean_where_kept), lambda: (torch.randn(1, 4, 6), bits(1, 4, 6))),
+]
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+@pytest.mark.parametrize("name, module, draw", PLACES, ids=[case[0] for case in PLACES])
+def test_places_are_computed_in_one_region(tmp_path, name, module, draw, target):
+    verdict = judged(tmp_path, module, draw, target)
+    assert verdict.kind == "right" and verdict.regions == 1 and not verdict.host and not verdict.reasons, verdict
+    assert (verdict.equal is None or verdict.equal > 0.9) and (verdict.sqnr is None or verdict.sqnr > 25), verdict.line()
+
+
+def test_ids_of_64_bits_are_no_reason(tmp_path):
+    """They are converted on the way in: nothing that a person could change, or would have to."""
+    table = Model(lambda m, i: m.table(i).mean(1), table=torch.nn.Embedding(20, 8))
+    verdict = judged(tmp_path, table, lambda: (torch.randint(0, 20, (1, 6)),), "ethos-u55-128")
+    assert verdict.kind == "right" and verdict.regions == 1 and not verdict.reasons, verdict
+
+
+# ---- precision
+
+
+def decibels(m, x):
+    """The spectrum of a recording."""
+    frames = x.unfold(-1, 64, 32) * torch.hann_window(64)
+    power = (frames @ m.real).square() + (frames @ m.imag).square()
+    return 10 * torch.log10(power + 1e-2)
+
+
+def altitude(m, pressure):
+    return 44330 * (1 - (pressure / 1013.25) ** 0.1903)
+
+
+TURN = 2 * torch.pi * torch.outer(torch.arange(64.0), torch.arange(33.0)) / 64
+NOISY = [
+    ("decibels", Buffers(decibels, real=torch.cos(TURN), imag=torch.sin(TURN)), lambda: (torch.sin(torch.arange(512) * torch.rand(()) * 2)[None] * torch.rand(()) + 0.02 * torch.randn(1, 512),)),
+    ("altitude", Model(altitude), lambda: (torch.rand(1, 8) * 100 + 950,)),
+    ("steps", Model(lambda m, x: torch.where(x > 1, 2 + 0.1 * x, torch.where(x < -1, -2.0, 8 * x.sign()))), lambda: (torch.randn(1, 24),)),
+]
+
+
+@pytest.mark.parametrize("name, module, draw", NOISY, ids=[case[0] for case in NOISY])
+def test_an_output_that_8_bits_make_noise_of_gets_16(tmp_path, name, module, draw):
+    """Unless somebody asked for 8 bits, or it costs more than is allowed."""
+    narrow = judged(tmp_path, module, draw, "ethos-u55-128", ["--precision", "int8"])
+    assert narrow.sqnr < 20
+    wide = judge.judge(tmp_path, "ethos-u55-128")
+    assert wide.kind == "right" and wide.held_out > 19 and wide.regions == 1, wide.line()
+    limited = judge.judge(tmp_path, "ethos-u55-128", ["--max-cycles", str(int(narrow.cycles))])
+    assert limited.kind in ("right", "poor") and limited.cycles <= narrow.cycles, limited.line()
+
+
+# ---- other quantizers
+
+
+def test_scales_that_a_model_chooses_itself_are_chosen_by_samples(tmp_path):
+    """Dynamic quantization, as XNNPACK's quantizer makes it."""
+    torch.manual_seed(0)
+    qdq = torch.ops.quantized_decomposed
+
+    def dynamic(m, x):
+        for layer in (m.a, m.b):
+            scale, zero = qdq.choose_qparams.tensor(x, -128, 127, 1e-5, torch.int8)
+            codes = qdq.quantize_per_tensor.tensor(x, scale, zero, -128, 127, torch.int8)
+            x = torch.relu(layer(qdq.dequantize_per_tensor.tensor(codes, scale, zero, -128, 127, torch.int8)))
+        return x
+
+    module = Model(dynamic, a=torch.nn.Linear(12, 16), b=torch.nn.Linear(16, 4))
+    verdict = judged(tmp_path, module, lambda: (torch.randn(1, 12),), "ethos-u55-128")
+    assert verdict.kind == "right" and verdict.regions == 1 and not verdict.host and verdict.sqnr > 30, verdict.line()

@@ -13,6 +13,7 @@
 #include "driver/bundle.h"
 #include "driver/finer_tries.h"
 #include "driver/gates.h"
+#include "driver/lift.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
 #include "driver/read_model.h"
@@ -55,13 +56,10 @@ Result<void> check_stop_after(std::string_view name) {
 
 // What --min-sqnr came to, of a file that meets it.
 std::string raised_text(const QuantizeReport& report, double wanted, const Summary& summary) {
-  std::vector<std::string> names;
-  for (const Candidate& layer : report.raised_layers()) names.push_back(layer.name);
-  std::string text = fmt::format("--min-sqnr {:.1f} dB is met: {:.1f} dB with {} layer{} moved to int16", wanted,
-                                 worst_sqnr(summary).value_or(0), names.size(), names.size() == 1 ? "" : "s");
-  if (!names.empty())
-    text += fmt::format(": {}; {:.0f} -> {} cycles", fmt::join(names, ", "), report.ranking->cost,
-                        totals_of(summary).total_cycles);
+  std::string text = fmt::format("--min-sqnr {:.1f} dB is met: {:.1f} dB with {} moved to int16", wanted,
+                                 worst_sqnr(summary).value_or(0), raised_layers_text(report));
+  if (report.raised > 0)
+    text += fmt::format("; {:.0f} -> {} cycles", report.ranking->cost, totals_of(summary).total_cycles);
   return with_code(std::move(text), Code::Raised);
 }
 
@@ -141,6 +139,7 @@ class Compile {
     if (!text) return text.error();
     if (*text) return stopped(std::move(**text));
     while (aim_higher()) TRY(build_again());
+    TRY(lift(build_again));
     while (finer_.next(pipeline_, text ? &result_.summary : nullptr)) {
       text = build_again();
       while (text && aim_higher()) text = build_again();
@@ -188,6 +187,8 @@ class Compile {
                    flat_parts(result_.summary, options_.gates).empty() ? "" : finer_.tried_text());
     if (std::optional<std::string> finer = finer_.warning(result_.summary))
       result_.summary.warnings.push_back(std::move(*finer));
+    if (std::optional<std::string> lifted = lift_.warning(pipeline_, result_.summary))
+      result_.summary.warnings.push_back(std::move(*lifted));
     if (const auto& wanted = options_.quantize.min_sqnr; wanted && pipeline_.quantized)
       result_.summary.warnings.push_back(raised_text(*pipeline_.quantized, *wanted, result_.summary));
     const bool random = pipeline_.quantized && pipeline_.quantized->uncalibrated;
@@ -227,6 +228,19 @@ class Compile {
       TRY_ASSIGN(const bool again, rescue(*faults));
       if (!again) return lost("");
     }
+  }
+
+  // With --precision auto, an output that is little more than noise gets int16 where that makes it useful. The file
+  // stays as it was where int16 does not help much, or where it breaks a limit.
+  Result<void> lift(const std::function<Result<std::optional<std::string>>()>& build_again) {
+    lift_.begin(pipeline_, result_.summary);
+    while (lift_.next(pipeline_, result_.summary)) {
+      if (Result<std::optional<std::string>> text = build_again(); text) continue;
+      lift_.give_up();
+      break;
+    }
+    if (lift_.undo(pipeline_, result_.summary)) TRY(build_again());
+    return {};
   }
 
   // Whether more layers in int16 may bring the file to --min-sqnr; then the forecast has to be better by what the file
@@ -425,6 +439,7 @@ class Compile {
   int tries_ = 0;                                // to meet --min-sqnr
   std::optional<double> best_db_;                // of the tries that did not
   FinerTries finer_;
+  Lift lift_;
   Timer total_;
   CompileResult result_;
 };

@@ -21,8 +21,8 @@ ValueId unmoved(const Graph& graph, ValueId id) {
   return id;
 }
 
-// What the parts are computed from, with themselves: the nearest of it, and all of it. Without what somebody chose the
-// precision of.
+// What the parts are computed from, with themselves and with what joins them: the nearest of it, and all of it. Without
+// what somebody chose the precision of.
 struct Before {
   std::set<std::string> nearest, all;
 };
@@ -34,6 +34,12 @@ Before values_before(const Pipeline& pipeline, const std::vector<const PartAccur
     for (ValueId output : model.node(id).outputs)
       if (std::ranges::any_of(parts, [&](const PartAccuracy* part) { return part->name == model.value(output).name; }))
         flat.insert(output);
+  for (NodeId id : order) {  // on their way to an output
+    const Node& node = model.node(id);
+    const auto is_flat = [&](ValueId input) { return flat.contains(input); };
+    const bool moves = node.op == Op::Concat || info(node.op).traits.movement;
+    if (moves && std::ranges::any_of(node.inputs, is_flat)) flat.insert(node.outputs[0]);
+  }
   all = nearest = flat;
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
     const Node& node = model.node(*id);

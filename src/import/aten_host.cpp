@@ -20,7 +20,6 @@ constexpr Row kHostRows[] = {
     kept("aten.masked_scatter.default", "self, mask, source"),
     kept("aten.repeat_interleave.Tensor", "repeats, *, output_size=None"),
     kept("aten.view.dtype", "self, dtype"),
-    kept("quantized_decomposed.choose_qparams.tensor", "input, quant_min, quant_max, eps, dtype"),
     kept("quantized_decomposed.choose_qparams_symmetric.tensor", "input, quant_min, quant_max, eps, dtype"),
 
     dropped("aten._assert_tensor_metadata.default",

@@ -6,6 +6,7 @@
 
 #include "import/aten.h"
 #include "import/scope.h"
+#include "support/codes.h"
 
 namespace swoop {
 
@@ -181,7 +182,43 @@ const Shape& source_shape(Call& c) {
   return c.shape(c.tensor(0));
 }
 
-Results dequantize_per_tensor(Call& c) { return dequantize(c, per_tensor(c, source_shape(c))); }
+// Of a constant, as PyTorch chooses them: the range holds zero.
+Results choose_qparams(Call& c) {
+  const Doubles numbers = known_reals(c, 0);
+  if (numbers.empty()) unsupported("it chooses a scale for a tensor without elements");
+  const auto qmin = static_cast<double>(known_integer(c, 1)), qmax = static_cast<double>(known_integer(c, 2));
+  const auto [least, greatest] = std::ranges::minmax(numbers);
+  const double low = std::min(least, 0.0), high = std::max(greatest, 0.0);
+  const double scale = std::max((high - low) / (qmax - qmin), c.real(3));
+  const double zero = std::clamp(qmin - std::nearbyint(low / scale), qmin, qmax);
+  return std::vector<ValueId>{c.filled(DType::F64, {1}, [&](int64_t) { return scale; }),
+                              c.filled(DType::I64, {1}, [&](int64_t) { return zero; })};
+}
+
+// An opaque node of the library that PT2E's operators are from.
+const Node* decomposed_node(Call& c, ValueId id, std::string_view name) {
+  const Node* node = c.graph.producer(id);
+  while (node && (node->op == Op::Cast || node->op == Op::Reshape)) node = c.graph.producer(node->inputs[0]);
+  const bool is = node && node->op == Op::Opaque &&
+                  node->text(Key::Target).starts_with(fmt::format("quantized_decomposed::{}", name));
+  return is ? node : nullptr;
+}
+
+// What was quantized with a scale that the model chooses while it runs, kNone if it was not. The NPU has no scales of
+// that kind: samples choose them, as for a model in float. The opaque nodes that choose have no readers then.
+ValueId before_dynamic(Call& c) {
+  if (c.is_number(1) || c.constant_arg(1) || c.constant_arg(0)) return kNone;
+  const Node* codes = decomposed_node(c, c.tensor(0), "quantize_per_tensor");
+  if (!codes || !decomposed_node(c, c.tensor(1), "choose_qparams")) return kNone;
+  c.warning =
+      with_code("what the model quantizes while it runs is quantized by the samples instead", Code::DynamicRange);
+  return codes->inputs[0];
+}
+
+Results dequantize_per_tensor(Call& c) {
+  if (ValueId x = before_dynamic(c); x != kNone) return x;
+  return dequantize(c, per_tensor(c, source_shape(c)));
+}
 Results dequantize_per_channel(Call& c) { return dequantize(c, per_channel(c, source_shape(c))); }
 
 // -- fake quantization: both at once
@@ -226,6 +263,7 @@ constexpr std::string_view kFakeTensor = "self, scale, zero_point, quant_min, qu
 constexpr std::string_view kFakeChannel = "self, scale, zero_point, axis, quant_min, quant_max";
 
 constexpr Row kQuantRows[] = {
+    {"quantized_decomposed.choose_qparams.tensor", "input, quant_min, quant_max, eps, dtype", choose_qparams},
     {"quantized_decomposed.quantize_per_tensor.default", kPerTensor, quantize_per_tensor},
     {"quantized_decomposed.quantize_per_tensor.tensor", kPerTensor, quantize_per_tensor},
     {"quantized_decomposed.quantize_per_tensor.tensor2", kPerTensor, quantize_per_tensor},

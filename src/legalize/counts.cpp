@@ -42,14 +42,37 @@ bool is_place(const Node& n) { return n.op == Op::ArgMax || n.op == Op::ArgMin; 
 
 bool is_moved(const Node& n) { return info(n.op).traits.movement && n.inputs.size() == 1 && n.op != Op::Pad; }
 
+bool is_gathered(const Node& n) { return n.op == Op::Gather || n.op == Op::GatherElements; }
+
 std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id);
 
-// Padded with a number that it may have itself: the codes keep their type.
+std::optional<Extremes> joined(std::optional<Extremes> a, std::optional<Extremes> b) {
+  if (!a || !b) return std::nullopt;
+  return Extremes{std::min(a->low, b->low), std::max(a->high, b->high)};
+}
+
 std::optional<Extremes> extremes_of_pad(const Rewriter& rw, const Node& n) {
   const std::optional<Extremes> of = extremes_of(rw, n.inputs[0]);
   if (n.text(Key::Mode) != "constant") return of;
-  const auto low = static_cast<double>(of ? of->low : 1), high = static_cast<double>(of ? of->high : 0);
-  return n.real(Key::Value) >= low && n.real(Key::Value) <= high ? of : std::nullopt;
+  const auto with = static_cast<int64_t>(n.real(Key::Value));
+  return joined(of, counted(with, with));
+}
+
+// An end that is missing is that of the operand.
+std::optional<Extremes> extremes_of_clamp(const Rewriter& rw, const Node& n) {
+  const std::optional<Extremes> of = extremes_of(rw, n.inputs[0]);
+  if (!of && !(n.has(Key::Min) && n.has(Key::Max))) return std::nullopt;
+  int64_t low = of ? of->low : -kLargestCount, high = of ? of->high : kLargestCount;
+  if (n.has(Key::Min)) low = std::max(low, static_cast<int64_t>(n.real(Key::Min)));
+  if (n.has(Key::Min)) high = std::max(high, low);
+  if (n.has(Key::Max)) high = std::min(high, static_cast<int64_t>(n.real(Key::Max)));
+  return counted(std::min(low, high), high);
+}
+
+std::optional<Extremes> extremes_of_concat(const Rewriter& rw, const Node& n) {
+  std::optional<Extremes> all = extremes_of(rw, n.inputs[0]);
+  for (ValueId input : n.inputs) all = joined(all, all ? extremes_of(rw, input) : all);
+  return all;
 }
 
 std::optional<Extremes> extremes_of_cast(const Rewriter& rw, const Node& n) {
@@ -91,12 +114,13 @@ std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id) {
   const Node* n = rw.graph().producer(id);
   if (!n) return extremes_of_index(rw, id);
   if (n->op == Op::Cast) return extremes_of_cast(rw, *n);
-  if (n->op == Op::Clamp && n->has(Key::Min) && n->has(Key::Max))
-    return counted(static_cast<int64_t>(n->real(Key::Min)), static_cast<int64_t>(n->real(Key::Max)));
+  if (n->op == Op::Clamp) return extremes_of_clamp(rw, *n);
   if (is_place(*n) && is_codes(rw.type(n->inputs[0])))
     return counted(0, rw.type(n->inputs[0]).shape[static_cast<size_t>(n->integer(Key::Axis))] - 1);
   if (is_moved(*n)) return extremes_of(rw, n->inputs[0]);
   if (n->op == Op::Pad) return extremes_of_pad(rw, *n);
+  if (n->op == Op::Concat) return extremes_of_concat(rw, *n);
+  if (is_gathered(*n)) return extremes_of(rw, n->inputs[1]) ? extremes_of(rw, n->inputs[0]) : std::nullopt;
   const bool chooses = n->op == Op::Where;
   if (n->op != Op::Add && n->op != Op::Sub && n->op != Op::Mul && !chooses) return std::nullopt;
   const std::optional<Extremes> a = extremes_of(rw, n->inputs[chooses ? 1 : 0]);
@@ -104,7 +128,7 @@ std::optional<Extremes> extremes_of(const Rewriter& rw, ValueId id) {
   if (!b) return std::nullopt;
   if (n->op == Op::Add) return counted(a->low + b->low, a->high + b->high);
   if (n->op == Op::Sub) return counted(a->low - b->high, a->high - b->low);
-  if (chooses) return counted(std::min(a->low, b->low), std::max(a->high, b->high));
+  if (chooses) return joined(a, b);
   const auto [low, high] = std::minmax({a->low * b->low, a->low * b->high, a->high * b->low, a->high * b->high});
   return counted(low, high);
 }
@@ -139,9 +163,20 @@ ValueId as_count(Rewriter& rw, ValueId id) {
     return rw.make(Op::Cast, {id}, {{Key::DType, DType::F32}}, type);  // its operand may be anything
   }
   if (op == Op::Where) return rw.make(op, {inputs[0], as_count(rw, inputs[1]), as_count(rw, inputs[2])}, attrs, type);
-  const bool keeps_type = is_moved(n) || op == Op::Pad;
+  if (is_gathered(n)) {
+    const ValueId from = as_count(rw, inputs[0]);
+    return rw.make(op, {from, inputs[1]}, attrs, with_shape(rw.type(from), type.shape));
+  }
+  const bool keeps_type = is_moved(n);
   std::vector<ValueId> counts;
-  for (ValueId input : inputs) counts.push_back(as_count(rw, input));
+  for (ValueId input : inputs) {
+    ValueId count = as_count(rw, input);
+    if (op == Op::Pad || op == Op::Concat) {  // all that there is has the type of the result
+      const Type wide = with_shape(type, rw.type(count).shape);
+      if (rw.type(count) != wide) count = rw.make(Op::Quantize, {count}, {}, wide);
+    }
+    counts.push_back(count);
+  }
   return rw.make(op, counts, attrs, keeps_type ? with_shape(rw.type(counts[0]), type.shape) : type);
 }
 
@@ -238,7 +273,7 @@ bool compare_counts(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// choice of small integers  ->  of codes
+// choice, join or selection of small integers  ->  of codes
 bool choose_counts(Rewriter& rw, const Node& n) {
   const Type out = rw.type(n.outputs[0]);
   if (out.dtype != DType::I64 || out.quantized() || !extremes_of(rw, n.outputs[0])) return false;
@@ -266,7 +301,9 @@ bool is_computed(const Rewriter& rw, ValueId id) {
   const Node* n = rw.graph().producer(id);
   while (n && is_moved(*n)) n = rw.graph().producer(n->inputs[0]);
   if (n && n->op == Op::Clamp) return codes_before(rw, n->inputs[0]) != kNone || extremes_of(rw, n->inputs[0]);
-  return n && (n->op == Op::Add || n->op == Op::Sub || n->op == Op::Mul || n->op == Op::Where);
+  if (!n) return false;
+  const bool arithmetic = n->op == Op::Add || n->op == Op::Sub || n->op == Op::Mul;
+  return arithmetic || n->op == Op::Where || n->op == Op::Concat || n->op == Op::Pad || is_gathered(*n);
 }
 
 // a small integer as codes  ->  its own codes, requantized; as another integer  ->  a cast of its codes
@@ -339,7 +376,7 @@ std::span<const Rule> count_rules() {
       {"divide-counts", {Op::Div}, divide_counts},
       {"remainder-of-counts", {Op::Unary}, remainder_of_counts},
       {"compare-counts", {Op::Compare}, compare_counts},
-      {"choose-counts", {Op::Where}, choose_counts},
+      {"choose-counts", {Op::Where, Op::Concat, Op::Gather, Op::GatherElements}, choose_counts},
       {"cast-count", {Op::Cast}, cast_count},
       {"cast-whole", {Op::Cast}, cast_whole},
       {"quantize-count", {Op::Quantize}, quantize_count},

@@ -166,6 +166,19 @@ bool swap_matmul(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// reshape(swapped x) that makes one of the dims before the matrix  ->  swapped reshape(x): of four dims, regor takes a
+// swapped second matrix that is computed from somewhere else (U85)
+ValueId matrices(Rewriter& rw, ValueId x, const Shape& shape) {
+  const Node* swap = rw.graph().producer(x);
+  const int rank = rw.type(x).rank();
+  if (!swap || swap->op != Op::Transpose || rank < 3 || !rw.used_once(x)) return reshape(rw, x, shape);
+  Ints perm(static_cast<size_t>(rank));
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[perm.size() - 2], perm.back());
+  if (swap->ints(Key::Perm) != perm) return reshape(rw, x, shape);
+  return transpose(rw, reshape(rw, swap->inputs[0], {shape[0], shape[2], shape[1]}), {0, 2, 1});
+}
+
 // matmul of any rank  ->  rank 3, [batch, M, K] x [batch, K, N], batch dims broadcast by repeating
 bool matmul_to_rank_3(Rewriter& rw, const Node& n) {
   if (!on_integers(rw.graph(), n)) return false;
@@ -187,7 +200,7 @@ bool matmul_to_rank_3(Rewriter& rw, const Node& n) {
       repeats |= multiples[i] != 1;
     }
     if (repeats) x = rw.make(Op::Repeat, {x}, {{Key::Multiples, multiples}});
-    return reshape(rw, x, {count, full[full.size() - 2], full.back()});
+    return matrices(rw, x, {count, full[full.size() - 2], full.back()});
   };
   ValueId product = rw.make(Op::MatMul, {flat(n.inputs[0]), flat(n.inputs[1])}, n.attrs,
                             with_shape(out, {count, out.shape[out.shape.size() - 2], out.shape.back()}));

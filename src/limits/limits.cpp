@@ -85,6 +85,8 @@ std::string rank_fits(const Query& q) {
 
 std::string has_form(const Query& q) {
   if (has_npu_form(q.node.op, q.target.family)) return "";
+  // A softmax, say, gets a form once it is quantized.
+  if (info(q.node.op).policy != Policy::KeepFloat && !types_are_integers(q).empty()) return "";
   return fmt::format("{}", q.node.op == Op::Opaque ? std::string_view(q.node.text(Key::Target)) : name_of(q.node.op));
 }
 

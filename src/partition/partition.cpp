@@ -54,6 +54,16 @@ bool runs_whole(const Graph& body, const NpuTarget& target) {
                      [&](ValueId id) { return !is_float(body.type(id).dtype); });
 }
 
+// From 64 bits, which an input has, or to 64 bits, which an output has: numbers are converted on the way in and out.
+bool converts_port(const Graph& graph, const Node& node) {
+  if (node.op != Op::Cast) return false;
+  const auto given = [&](ValueId id) { return !graph.value(id).constant && !graph.producer(id); };
+  const auto returned = [&](const Use& use) { return use.node == kNone; };
+  const auto& uses = graph.value(node.outputs[0]).uses;
+  return (graph.type(node.inputs[0]).dtype == DType::I64 && given(node.inputs[0])) ||
+         (graph.type(node.outputs[0]).dtype == DType::I64 && std::ranges::all_of(uses, returned));
+}
+
 class Partitioner {
  public:
   Partitioner(Graph& graph, const NpuTarget& target, const Verdicts& verdicts, Partition& result)
@@ -100,7 +110,7 @@ class Partitioner {
         on_npu_[id] = true;
         continue;
       }
-      stay(node, support);
+      if (!converts_port(graph_, node)) stay(node, support);
     }
   }
 

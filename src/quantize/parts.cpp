@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "quantize/choices.h"
 #include "quantize/range.h"
@@ -42,13 +43,21 @@ Part padded(Part part, const Graph& graph, ValueId id) {
   return part;
 }
 
-// Of a concat, or of a choice.
+// The concat that an operand of a concat comes from, null if there is none.
+const Node* joined_before(const Graph& graph, const Node& node, ValueId input) {
+  const Node* before = graph.producer(origin(graph, input));
+  return node.op == Op::Concat && before && before->op == Op::Concat ? before : nullptr;
+}
+
+// Of a concat, with those of the concats before it, or of a choice.
 std::vector<Part> parts_of(const Graph& graph, const Measured& measured, const Node& node) {
   std::vector<Part> parts;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (static_cast<int>(i) == info(node.op).traits.selector) continue;
     ValueId from = origin(graph, node.inputs[i]);
-    if (graph.value(from).constant) {
+    if (const Node* before = joined_before(graph, node, from)) {
+      for (const Part& part : parts_of(graph, measured, *before)) parts.push_back(padded(part, graph, node.inputs[i]));
+    } else if (graph.value(from).constant) {
       Tensor tensor = to_tensor(graph.value(from));
       Statistics s;
       if (tensor.dtype == DType::F32) s.add(tensor.as<float>());
@@ -69,13 +78,14 @@ Part joint(const std::vector<Part>& parts) {
   return all;
 }
 
-// Only movement and outputs read it. `readers` collects the movement.
+// Only movement and outputs read it, or concats whose results go there. `readers` collects them.
 bool reaches_outputs_only(const Graph& graph, ValueId id, std::vector<NodeId>& readers) {
   for (const Use& use : graph.value(id).uses) {
     if (use.node == kNone) continue;
     const Node& node = graph.node(use.node);
     if (node.op == Op::Dequantize) continue;
-    if (!shares_type(node) || use.index != 0) return false;
+    if (node.op != Op::Concat && (!shares_type(node) || use.index != 0)) return false;
+    if (std::ranges::find(readers, node.id) != readers.end()) continue;
     readers.push_back(node.id);
     if (!reaches_outputs_only(graph, node.outputs[0], readers)) return false;
   }
@@ -156,6 +166,11 @@ PartForms forms_of_parts(const Graph& graph, const Measured& measured) {
     forms.wide[node.outputs[0]] = true;
     std::vector<NodeId> readers = {id};
     if (!reaches_outputs_only(graph, node.outputs[0], readers) || !wide_is_coarse(parts)) continue;
+    // Of concats that follow each other, none takes 32 bits: the next would have to take it as well.
+    const auto is_concat = [&](NodeId reader) { return graph.node(reader).op == Op::Concat; };
+    const auto is_joined = [&](ValueId input) { return joined_before(graph, node, input) != nullptr; };
+    if (std::ranges::any_of(std::span(readers).subspan(1), is_concat) || std::ranges::any_of(node.inputs, is_joined))
+      continue;
     if (node.op == Op::Concat)
       forms.in_32_bits[node.outputs[0]] = scale_of_32_bits(parts);
     else

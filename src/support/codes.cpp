@@ -14,8 +14,14 @@ constexpr CodeInfo kCodes[] = {
      "Give samples in which it changes, or make it a constant of the model."},
     {"dropout", "The model was exported in training mode. Its dropout was left out, as eval() does.",
      "Call model.eval() before torch.export.export."},
-    {"raised", "--min-sqnr moved layers from int8 to int16; the text says which, and what they cost.",
-     "Nothing, or name the layers in --quantize-config to keep the choice."},
+    {"dynamic-range",
+     "The model was quantized so that it chooses scales while it runs. The NPU has none of that kind, so that the "
+     "samples choose them.",
+     "Nothing, or quantize the model statically."},
+    {"raised",
+     "Layers were moved from int8 to int16, because --min-sqnr asks for it or because an output had less than 20 dB. "
+     "The text says which, and what they cost.",
+     "Nothing, or name the layers in --quantize-config to keep the choice. --precision int8 moves none."},
     {"repaired",
      "Arm's compiler wrote a program that could read or overwrite data too early. swoop put it in order, which takes a "
      "little time at those places.",

@@ -14,6 +14,7 @@ enum class Code {
   FewSamples,
   ConstantInput,
   Dropout,
+  DynamicRange,
   Raised,
   Repaired,
   Fetched,
