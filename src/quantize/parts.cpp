@@ -42,7 +42,7 @@ Part padded(Part part, const Graph& graph, ValueId id) {
   return part;
 }
 
-// Of a concat, or of a choice.
+// Of a concat, or of a choice; a part that is a concat itself says nothing of what is joined in it.
 std::vector<Part> parts_of(const Graph& graph, const Measured& measured, const Node& node) {
   std::vector<Part> parts;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -53,6 +53,8 @@ std::vector<Part> parts_of(const Graph& graph, const Measured& measured, const N
       Statistics s;
       if (tensor.dtype == DType::F32) s.add(tensor.as<float>());
       parts.push_back(padded(part_of(s), graph, node.inputs[i]));
+    } else if (const Node* inner = graph.producer(from); inner && inner->op == Op::Concat) {
+      for (const Part& part : parts_of(graph, measured, *inner)) parts.push_back(padded(part, graph, node.inputs[i]));
     } else if (from < measured.values.size()) {
       parts.push_back(padded(part_of(measured.values[from]), graph, node.inputs[i]));
     }
