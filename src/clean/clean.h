@@ -26,6 +26,9 @@ std::span<const Rule> prepare_rules();
 // them has been recognised.
 std::span<const Rule> affine_rules();
 
+// What asks for minus infinity or for NaN. Before the step above, whose forms hold neither.
+std::span<const Rule> infinity_rules();
+
 // Masks that come at run time, in the form that quantizes well. Part of the same step.
 std::span<const Rule> mask_rules();
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "clean/clean.h"
-#include "clean/floats.h"
+#include "clean/truths.h"
 
 namespace swoop {
 
@@ -15,23 +15,11 @@ namespace {
 constexpr float kHidden = -1e9f;
 constexpr float kSwallows = -1e8f;  // a sum of it and a score is this number, up to rounding
 
-// The one value that all elements of a float constant have.
-std::optional<float> uniform_value(const Rewriter& rw, ValueId id) {
-  if (!is_float_constant(rw, id)) return std::nullopt;
-  Tensor tensor = to_tensor(rw.value(id));
-  std::span<const float> x = tensor.as<float>();
-  if (x.empty()) return std::nullopt;
-  for (float one : x)
-    if (one != x[0]) return std::nullopt;
-  return x[0];
-}
-
-bool hides(float x) { return x <= 2 * kMaskedBelow; }
-
 struct Choice {
-  ValueId allowed;  // boolean
-  bool inverted;    // true where something is hidden
-  float hidden;     // what stands there
+  ValueId allowed;                 // boolean
+  bool inverted;                   // true where something is hidden
+  float hidden;                    // what stands there
+  std::optional<Truth> made = {};  // in the place of `allowed`: has to be made of other booleans
 };
 
 // What a value is where a boolean is true, and where it is not.
@@ -65,10 +53,14 @@ std::optional<TwoNumbers> two_numbers(const Rewriter& rw, ValueId id) {
 // A float mask that is 0 where `allowed` says so and hides what it is added to elsewhere.
 std::optional<Choice> choice_of(const Rewriter& rw, ValueId mask) {
   const std::optional<TwoNumbers> of = two_numbers(rw, mask);
-  if (!of || rw.type(of->truth).shape != rw.type(mask).shape) return std::nullopt;
-  if (of->yes == 0 && hides(of->no)) return Choice{of->truth, false, of->no};
-  if (of->no == 0 && hides(of->yes)) return Choice{of->truth, true, of->yes};
-  return std::nullopt;
+  if (of && rw.type(of->truth).shape == rw.type(mask).shape) {
+    if (of->yes == 0 && hides(of->no)) return Choice{of->truth, false, of->no};
+    if (of->no == 0 && hides(of->yes)) return Choice{of->truth, true, of->yes};
+  }
+  if (of || rw.value(mask).constant) return std::nullopt;
+  std::optional<PureMask> pure = pure_mask(rw, mask);
+  if (!pure || pure->depth == 0) return std::nullopt;
+  return Choice{kNone, false, pure->depth, negated(std::move(pure->hidden))};
 }
 
 ValueId hide(Rewriter& rw, ValueId scores, ValueId allowed, float depth = kHidden) {
@@ -93,7 +85,8 @@ std::optional<HiddenScores> hidden_scores(const Rewriter& rw, ValueId id) {
   return std::nullopt;
 }
 
-ValueId allowed_by(Rewriter& rw, const Choice& choice) {
+ValueId allowed_by(Rewriter& rw, const Choice& choice, const Shape& shape) {
+  if (choice.made) return make_truth(rw, *choice.made, shape);
   return choice.inverted ? rw.make(Op::LogicalNot, {choice.allowed}) : choice.allowed;
 }
 
@@ -121,7 +114,8 @@ bool add_to_choice(Rewriter& rw, const Node& n) {
     if (rw.type(scores).shape != rw.type(n.outputs[0]).shape) continue;
     std::optional<Choice> choice = choice_of(rw, n.inputs[i]);
     if (!choice || (is_output && choice->hidden > kSwallows)) continue;
-    rw.replace(n, hide(rw, scores, allowed_by(rw, *choice), choice->hidden));
+    if (const auto mask = pure_mask(rw, scores); mask && mask->depth != 0) continue;  // both are added to scores
+    rw.replace(n, hide(rw, scores, allowed_by(rw, *choice, rw.type(n.inputs[i]).shape), choice->hidden));
     return true;
   }
   return false;
@@ -174,7 +168,7 @@ bool hide_after_log_softmax(Rewriter& rw, const Node& n) {
     const std::optional<HiddenScores> after = hidden_scores(rw, rw.graph().node(uses[0].node).outputs[0]);
     if (after && after->scores == n.outputs[0] && after->choice.hidden == hidden->choice.hidden) return false;  // done
   }
-  const ValueId allowed = allowed_by(rw, hidden->choice);
+  const ValueId allowed = allowed_by(rw, hidden->choice, shape);
   const ValueId some = rw.make(Op::Any, {allowed}, {{Key::Axes, Ints{n.integer(Key::Axis)}}, {Key::Keepdim, true}});
   const ValueId counts =
       rw.make(Op::Logical, {allowed, rw.make(Op::LogicalNot, {some})}, {{Key::Fn, std::string("or")}});
@@ -207,6 +201,40 @@ ValueId mask_of_joined(Rewriter& rw, const Node& concat, size_t index, ValueId m
       for (size_t k = 0; k < inner; ++k)
         padded[(row * all + before + i) * inner + k] = numbers[(row * given + i % given) * inner + k];
   return float_constant(rw, wide, padded, rw.value(mask).name + "_joined");
+}
+
+// softmax(where(c, scores, minus infinity))  ->  softmax(where(c, scores, far below)): a row that is hidden as a whole
+// stays numbers, which nobody sees who asks for such rows first
+bool keep_numbers(Rewriter& rw, const Node& n) {
+  const std::optional<HiddenScores> hidden = hidden_scores(rw, n.inputs[0]);
+  if (!hidden || !std::isinf(hidden->choice.hidden)) return false;
+  const ValueId low = float_constant(rw, {}, {&kHidden, 1}, "hidden");
+  std::vector<ValueId> inputs = rw.graph().producer(n.inputs[0])->inputs;
+  inputs[hidden->choice.inverted ? 1 : 2] = low;
+  rw.replace(n, rw.make(n.op, {rw.make(Op::Where, inputs)}, n.attrs));
+  return true;
+}
+
+// where(row, a number, where(c, scores, far below))  ->  where(c or row, where(row, a number, scores), far below):
+// what hides comes last, so that it takes no room in a range
+bool hide_last(Rewriter& rw, const Node& n) {
+  if (!plain_floats(rw, n)) return false;
+  for (size_t inner : {1, 2}) {
+    const std::optional<float> number = uniform_value(rw, n.inputs[3 - inner]);
+    const std::optional<HiddenScores> hidden = hidden_scores(rw, n.inputs[inner]);
+    if (!number || hides(*number) || !hidden || !rw.used_once(n.inputs[inner])) continue;
+    if (rw.type(n.inputs[inner]).shape != rw.type(n.outputs[0]).shape) continue;
+    std::vector<ValueId> outside = rw.graph().producer(n.inputs[inner])->inputs, inside = n.inputs;
+    const ValueId row = inner == 2 ? n.inputs[0] : rw.make(Op::LogicalNot, {n.inputs[0]});
+    const ValueId seen = allowed_by(rw, hidden->choice, rw.type(hidden->choice.allowed).shape);
+    inside[inner] = hidden->scores;
+    outside[0] = rw.make(Op::Logical, {seen, row}, {{Key::Fn, std::string("or")}});
+    outside[1] = rw.make(Op::Where, inside);
+    outside[2] = float_constant(rw, {}, {&hidden->choice.hidden, 1}, "hidden");
+    rw.replace(n, rw.make(Op::Where, outside));
+    return true;
+  }
+  return false;
 }
 
 // concat(scores + mask, others)  ->  concat(scores, others) + mask: an attention with a sink takes the softmax of its
@@ -285,7 +313,7 @@ bool open_masked_attention(Rewriter& rw, const Node& n) {
   if (rw.type(mask).dtype == DType::Bool) {
     allowed = mask;
   } else if (std::optional<Choice> choice = choice_of(rw, mask)) {
-    allowed = allowed_by(rw, *choice);
+    allowed = allowed_by(rw, *choice, rw.type(mask).shape);
     clears = std::isinf(choice->hidden);
   }
   scores = allowed == kNone ? rw.make(Op::Add, {scores, mask}) : hide(rw, scores, allowed);
@@ -336,6 +364,8 @@ const Rule kMaskRules[] = {
     {"add-to-choice", {Op::Add}, add_to_choice},
     {"add-negated-mask", {Op::Sub}, add_negated_mask},
     {"hide-from-argmax", {Op::ArgMax}, hide_from_argmax},
+    {"hide-last", {Op::Where}, hide_last},
+    {"keep-numbers", {Op::Softmax}, keep_numbers},
     {"hide-after-log-softmax", {Op::LogSoftmax}, hide_after_log_softmax},
     {"mask-joined-scores", {Op::Concat}, mask_joined_scores},
     {"choose-joined-scores", {Op::Concat}, choose_joined_scores},

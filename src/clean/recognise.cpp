@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "clean/clean.h"
-#include "clean/floats.h"
+#include "clean/truths.h"
 
 namespace swoop {
 
@@ -294,6 +294,7 @@ bool compare_known(Rewriter& rw, const Node& n) {
     order = *a > 0 ? 1 : -1;
   else if (n.inputs[0] != n.inputs[1])
     return false;
+  if (order != 0 && lowest_in(rw, n.inputs[b && std::isinf(*b) ? 0 : 1]).kind != Truth::Kind::Never) return false;
   const std::string& fn = n.text(Key::Fn);
   bool holds = order == 0  ? fn == "eq" || fn == "le" || fn == "ge"
                : order < 0 ? fn == "lt" || fn == "le" || fn == "ne"

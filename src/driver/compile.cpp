@@ -14,6 +14,7 @@
 #include "driver/finer_tries.h"
 #include "driver/gates.h"
 #include "driver/lift.h"
+#include "driver/model_check.h"
 #include "driver/pipeline.h"
 #include "driver/progress.h"
 #include "driver/read_model.h"
@@ -103,6 +104,8 @@ class Compile {
                timed("import", [&] { return read_model(options_.model, options_.sizes, &import_warnings_, &file_); }));
     TRY(after_step(whole, 0, "import"));
     pipeline_.following = following_nodes(whole);
+    std::optional<Graph> imported;
+    if (options_.verify && !options_.samples.empty()) imported = clone(whole);
     if (options_.stop_after == kImport) return stopped(print(whole, {false, true}));
 
     progress_.stage("rewriting the graph");
@@ -112,6 +115,7 @@ class Compile {
                   [&](size_t number, std::string_view step) { return after_step(whole, number, step); }));
     result_.summary.times.insert(result_.summary.times.end(), pipeline_.times.begin(), pipeline_.times.end());
     if (stops_before) return stopped(print(whole, {false, true}));
+    if (imported && pipeline_.quantized) TRY(timed("verify", [&] { return check_rewriting(*imported, pipeline_); }));
 
     std::list<Graph> tries;  // none is let go: a clone points to the original's constants
     const auto build_again = [&]() -> Result<std::optional<std::string>> {

@@ -133,6 +133,9 @@ std::span<const Step> pipeline_steps() {
       // After types: every result has the type that its own quantize node asks for.
       {"carry", "clean", Repeat::Fixpoint, tables({carry_rules(), qdq_rules(), fold_rules(), movement_rules()}),
        nullptr},
+      // Before prepare, where what is minus infinity becomes a number.
+      {"infinities", "clean", Repeat::Fixpoint, tables({infinity_rules(), movement_rules(), constant_rules()}), nullptr,
+       will_quantize},
       // After types: what came quantized has its types, and a model that is quantized throughout stays as it came.
       {"prepare", "clean", Repeat::Fixpoint,
        tables({recognise_rules(), exponential_rules(), fold_rules(), prepare_rules(), computed_rules(), mask_rules()}),

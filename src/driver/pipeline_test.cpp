@@ -63,7 +63,8 @@ TEST(Pipeline, runs_the_named_part_alone) {
     ran.emplace_back(number, name);
     return Result<void>();
   }));
-  EXPECT_EQ(ran, (std::vector<std::pair<size_t, std::string>>{{2, "types"}, {3, "carry"}, {4, "prepare"}}));
+  EXPECT_EQ(ran, (std::vector<std::pair<size_t, std::string>>{
+                     {2, "types"}, {3, "carry"}, {4, "infinities"}, {5, "prepare"}}));
 }
 
 TEST(PipelineDeathTest, knows_its_steps) {

@@ -195,6 +195,21 @@ TEST(Unseen, parts_of_an_output_with_different_ranges_get_16_bits) {
   EXPECT_EQ(q.type("scores").dtype, DType::I8) << "only the join is wide";
 }
 
+TEST(Unseen, parts_of_parts_count) {
+  Quantized q = quantized_with(R"(graph "g" (%x: f32[1,4], %s: f32[1,4])
+  %pixels = const f32[1] = fill 100
+  %boxes = mul %x, %pixels : f32[1,4] name "boxes"
+  %one = concat %boxes, %s axis=1 : f32[1,8] name "one"
+  %two = concat %s, %boxes axis=1 : f32[1,8] name "two"
+  %view = reshape %two shape=[1,8] : f32[1,8]
+  %all = concat %one, %view axis=0 : f32[2,8] name "all"
+  return %all
+)",
+                               wave);
+  ASSERT_TRUE(q.report) << q.report.error().message;
+  EXPECT_EQ(q.type("all").dtype, DType::I16) << "its parts have one range, theirs have not";
+}
+
 TEST(Unseen, parts_that_16_bits_would_lose_are_joined_in_32_bits) {
   Quantized q = quantized_with(joined_graph(640, 0.01), wave);
   ASSERT_TRUE(q.report) << q.report.error().message;
