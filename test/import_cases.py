@@ -578,6 +578,7 @@ def decomposed():
         "quantile": (lambda x: torch.quantile(x, torch.tensor([0.25, 0.6]), dim=1), (X,)),
         "quantile_scalar": (lambda x: (torch.quantile(x, 0.3), torch.quantile(x, 0.3, 2, interpolation="higher")), (X,)),
         "bucketize": (lambda x: (torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.5])), torch.bucketize(x, torch.tensor([-1.0, 0.0]), right=True)), (X,)),
+        "fold_side_by_side": (lambda x: (F.fold(x, (5, 8), (2, 4), stride=(2, 4)), F.fold(x, (4, 8), (2, 4), stride=(2, 4), padding=(0, 0)), F.fold(x, (4, 9), (2, 4), stride=(2, 5))), (numbers(2, 24, 4),)),
         "histc": (lambda x: (torch.histc(x, 5, -1, 1), torch.histc(x.round(), 4, -2, 2), torch.histc(x, 1, 0, 3)), (X,)),
         "histc_of_integers": (lambda i: (torch.histc(i.float(), 5, 0, 4), torch.histc(i.float(), 3, 0, 4), torch.histc(i.float(), 2, 1, 3).cumsum(0, dtype=torch.int32)), (INTS,)),
         "grouped_mm": (lambda x, w, ends: torch._grouped_mm(x.bfloat16(), w.bfloat16(), offs=ends).float(), (numbers(6, 8), numbers(3, 8, 16), torch.tensor([2, 2, 6], dtype=torch.int32))),
