@@ -1,7 +1,7 @@
 """import/ against PyTorch: what torch.export saves comes in with the same operators, shapes, source lines and numbers."""
 
 import copy
-import importlib
+import importlib.util
 import json
 import os
 import re
@@ -197,6 +197,8 @@ def schema_of(name):
         importlib.import_module("torch.ao.quantization.fx._decomposed")
     if namespace == "dim_order_ops":
         pytest.importorskip("executorch.exir.passes.dim_order_ops_registry", reason="the peer executorch is not installed")
+    if namespace == "transformers":
+        pytest.importorskip("transformers.integrations.moe", reason="transformers is not installed")
     return getattr(getattr(getattr(torch.ops, namespace), op), overload)._schema
 
 
@@ -222,6 +224,8 @@ def test_every_row_has_pytorchs_schema():
     rows = table()
     assert len(rows) > 400
     for name, ours, _ in rows:
+        if name.startswith("transformers.") and importlib.util.find_spec("transformers") is None:
+            continue
         theirs = [a for a in schema_of(name).arguments]
         params = [p for p in ours.split(", ") if p != "*"]
         assert [p.split("=")[0] for p in params] == [a.name for a in theirs], name

@@ -222,6 +222,38 @@ def ids(count, *shape):
     return lambda g: torch.randint(0, count, shape, generator=g)
 
 
+def grouped_mm(rows, matrices, ends):
+    """transformers' operator, which it defines when it is imported"""
+    if not hasattr(torch.ops.transformers, "grouped_mm_fallback"):
+
+        @torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
+        def product(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+            group = (torch.arange(len(input))[:, None] >= offs).sum(1)
+            return torch.bmm(input[:, None], weight[group])[:, 0]
+
+        product.register_fake(lambda input, weight, offs: input.new_empty(len(input), weight.shape[-1]))
+    return torch.ops.transformers.grouped_mm_fallback(rows, matrices, ends)
+
+
+class Experts(nn.Module):
+    """A mixture of experts as transformers writes it: rows sorted by expert, a product of groups of rows, and back into order."""
+
+    def __init__(self, width=16, hidden=24, experts=4):
+        super().__init__()
+        self.router = nn.Linear(width, experts)
+        self.up = nn.Parameter(torch.randn(experts, width, 2 * hidden) * 0.3)
+        self.down = nn.Parameter(torch.randn(experts, hidden, width) * 0.3)
+
+    def forward(self, x):
+        share, expert = self.router(x).softmax(-1).topk(2, dim=-1)
+        expert, order = expert.reshape(-1).sort()
+        ends = torch.histc(expert.float(), 4, 0, 3).cumsum(0, dtype=torch.int32)
+        gate, up = grouped_mm(x[order // 2], self.up, ends).chunk(2, dim=-1)
+        y = grouped_mm(F.silu(gate) * up, self.down, ends) * share.reshape(-1)[order, None]
+        back = torch.empty_like(order).index_put((order,), torch.arange(order.numel()))
+        return x + y[back].reshape(-1, 2, x.shape[-1]).sum(1)
+
+
 def edges(nodes):
     return lambda g: (torch.rand(1, nodes, nodes, generator=g) > 0.6) | torch.eye(nodes, dtype=torch.bool)
 
@@ -238,6 +270,7 @@ NETWORKS = [
     (Film, [real(1, 3, 16, 16), ids(20, 1, 5)], 25),
     (NeuralOde, [real(1, 8)], 28),
     (GraphAttention, [real(1, 10, 6), edges(10)], 25),
+    (Experts, [real(10, 16)], 25),
     (SuperResolution, [real(1, 3, 8, 8)], 28),
 ]
 

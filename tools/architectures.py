@@ -16,9 +16,12 @@ exported before. `peer` quantizes what `export` made with ExecuTorch's Ethos-U q
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import multiprocessing
+import operator
 import pathlib
+import re
 import shutil
 import sys
 import textwrap
@@ -26,6 +29,7 @@ import time
 import warnings
 from collections import Counter
 
+from architecture_lists import TIMM, TORCHVISION, TRANSFORMERS
 from judge import ROOT, Verdict, array, figures, judge, leaves, whole, write_case
 from peer_files import quantized_module
 
@@ -33,39 +37,6 @@ TARGETS = {"ethos-u55-128": 128, "ethos-u85-256": 256}  # multiply-accumulates p
 EXPORT_SECONDS = 400
 COMPILE_SECONDS = 300
 
-TIMM = """resnet18 resnet26d resnet50 seresnet50 ecaresnet26t resnext26ts wide_resnet50_2 res2net50_26w_4s resnest14d cspresnet50 cspdarknet53 darknet53 densenet121 dla34 dpn48b vgg11 vgg11_bn
-mobilenetv1_100 mobilenetv2_050 mobilenetv2_100 mobilenetv3_small_050 mobilenetv3_large_100 mobilenetv4_conv_small mobilenetv4_conv_medium mobilenetv4_hybrid_medium mnasnet_small mnasnet_100 semnasnet_075
-fbnetc_100 fbnetv3_b spnasnet_100 hardcorenas_a lcnet_050 tinynet_a tinynet_e ghostnet_050 ghostnet_100 ghostnetv2_100 mixnet_s mixnet_m tf_mixnet_l
-efficientnet_b0 efficientnet_b0_gn efficientnet_lite0 efficientnet_es efficientnetv2_rw_t tf_efficientnetv2_b0 tf_efficientnet_cc_b0_4e efficientvit_m0 efficientvit_b0 efficientformer_l1 efficientformerv2_s0
-rexnet_100 rexnetr_200 regnetx_002 regnety_002 regnetz_005 regnetz_b16 repvgg_a0 mobileone_s0 fastvit_t8 repghostnet_050 repvit_m0_9 starnet_s1 inception_v3 inception_v4 xception41 nasnetalarge pnasnet5large
-selecsls42 skresnet18 hrnet_w18_small gernet_s nfnet_l0 dm_nfnet_f0 nf_regnet_b0 eca_nfnet_l0 resnetv2_50 resnetv2_50x1_bit edgenext_xx_small convnext_atto convnext_femto_ols convnextv2_atto inception_next_atto
-hgnet_tiny hgnetv2_b0 vovnet39a ese_vovnet19b_dw tresnet_m cs3darknet_s vit_tiny_patch16_224 vit_small_patch16_rope_224 vit_relpos_small_patch16_224 deit_tiny_patch16_224 deit_tiny_distilled_patch16_224
-deit3_small_patch16_224 cait_xxs24_224 xcit_nano_12_p16_224 beit_base_patch16_224 eva02_tiny_patch14_224 vit_small_patch14_dinov2 vit_small_patch16_dinov3 mixer_s16_224 gmlp_ti16_224 resmlp_12_224
-swin_tiny_patch4_window7_224 swinv2_cr_tiny_224 pit_ti_224 tnt_s_patch16_224 visformer_tiny volo_d1_224 coat_lite_tiny coatnet_pico_rw_224 coatnext_nano_rw_224 maxvit_pico_rw_256 levit_128s levit_conv_128s crossvit_tiny_240
-poolformer_s12 poolformerv2_s12 caformer_s18 convformer_s18 mobilevit_xxs mobilevitv2_050 pvt_v2_b0 twins_svt_small convit_tiny nest_tiny focalnet_tiny_srf gcvit_xxtiny davit_tiny mvitv2_tiny tiny_vit_5m_224 hiera_tiny_224
-botnet26t_256 halonet26t lambda_resnet26t bat_resnext26ts csatv2 regnetz_b16_evos samvit_base_patch16_224 convmixer_768_32 sequencer2d_s shvit_s1 swiftformer_xs mambaout_femto rdnet_tiny""".split()
-
-TORCHVISION = """alexnet squeezenet1_0 squeezenet1_1 vgg13 resnet34 resnext50_32x4d googlenet inception_v3 densenet169 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large mnasnet0_5 shufflenet_v2_x0_5
-shufflenet_v2_x1_0 efficientnet_b1 efficientnet_v2_s regnet_y_400mf regnet_x_800mf convnext_tiny vit_b_32 swin_t swin_v2_t maxvit_t fcn_resnet50 deeplabv3_mobilenet_v3_large lraspp_mobilenet_v3_large r3d_18 mc3_18
-r2plus1d_18 s3d swin3d_t mvit_v2_s""".split()
-
-# Small configurations: the kinds of layers are those of the original. Keys that a configuration does not have are ignored.
-TEXT = dict(vocab_size=200, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=128, max_position_embeddings=64, d_model=64, encoder_layers=2, decoder_layers=2,
-            encoder_ffn_dim=128, decoder_ffn_dim=128, encoder_attention_heads=4, decoder_attention_heads=4, n_embd=64, n_layer=2, n_head=4, n_positions=64, dim=64, n_layers=2, n_heads=4, hidden_dim=128, d_ff=128, d_kv=16,
-            num_layers=2, num_heads=4, embedding_size=64, head_dim=16, ffn_dim=128, word_embed_proj_dim=64, attention_types=[[["global", "local"], 1]], rotary_dim=8, pad_token_id=0, bos_token_id=1, eos_token_id=2,
-            use_cache=False, attn_implementation="eager")
-IMAGE = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=64, patch_size=16, embed_dim=32, depths=[1, 1, 1, 1], num_heads=[2, 2, 4, 4], use_cache=False)
-STAGES = dict(IMAGE, num_attention_heads=[1, 2, 2, 4], hidden_sizes=[16, 32, 32, 64], num_encoder_blocks=4, patch_sizes=[7, 3, 3, 3])
-AUDIO = dict(TEXT, conv_dim=(32, 32, 32), conv_kernel=(10, 3, 3), conv_stride=(5, 2, 2), num_feat_extract_layers=3, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, max_source_positions=50, num_mel_bins=20)
-TRANSFORMERS = {
-    **{name: ("text", TEXT) for name in """bert roberta distilbert albert electra mpnet deberta-v2 convbert camembert xlm-roberta squeezebert layoutlm nystromformer fnet mobilebert gpt2 gpt_neo gpt_neox gptj opt bloom llama mistral
-    qwen2 qwen3 gemma gemma2 phi phi3 stablelm olmo falcon granite cohere mamba rwkv roformer funnel xlnet megatron-bert ibert ernie rembert deberta longformer canine mixtral falcon_mamba""".split()},
-    **{name: ("seq2seq", TEXT) for name in "t5 bart marian pegasus pegasus_x mbart m2m_100 blenderbot".split()},
-    **{name: ("image", IMAGE) for name in "vit deit beit dinov2 swin convnext convnextv2 mobilevit mobilenet_v1 mobilenet_v2 resnet regnet poolformer levit cvt yolos clip_vision_model siglip_vision_model data2vec-vision dpt vit_mae vit_msn swinv2 mobilevitv2 efficientnet bit focalnet hiera".split()},
-    **{name: ("image", STAGES) for name in "segformer glpn pvt".split()},
-    **{name: ("audio", AUDIO) for name in "wav2vec2 hubert wavlm sew-d".split()},
-    "whisper-encoder": ("mel", AUDIO),
-}
 NAMES = [*(f"timm:{n}" for n in TIMM), *(f"torchvision:{n}" for n in TORCHVISION), *(f"transformers:{n}" for n in TRANSFORMERS)]
 
 
@@ -115,10 +86,17 @@ def torchvision_model(name):
     return module, (1, 3, large, large)
 
 
+# What a small model of each kind takes.
+SHAPES = {"text": (1, 16), "seq2seq": (1, 16), "image": (1, 3, 64, 64), "grey": (1, 1, 64, 64), "video": (1, 4, 3, 32, 32), "audio": (1, 1600), "wave": (1, 1, 1600), "codes": (1, 32, 40), "mel": (1, 20, 100), "frames": (1, 100, 24), "states": (1, 16, 64),
+          "spectrogram": (1, 1, 64, 16), "series": (1, 32, 3), "past": (1, 35, 3)}
+
+
 def transformers_model(name):
     """(module, shape, number of ids or 0)"""
     import torch
     import transformers
+
+    kind, options, cls, part = (*TRANSFORMERS[name], None, None)[:4]
 
     class First(torch.nn.Module):
         """The first tensor of what a model returns."""
@@ -126,18 +104,26 @@ def transformers_model(name):
         def __init__(self, module):
             super().__init__()
             self.module = module
+            names = inspect.signature(module.forward).parameters
+            self.options = {"return_dict": False} if {"return_dict", "kwargs"} & set(names) else {}
 
         def forward(self, x):
-            return self.module(x, return_dict=False, **({"decoder_input_ids": x} if kind == "seq2seq" else {}))[0]
+            if kind == "seq2seq":
+                return self.module(x, decoder_input_ids=x, **self.options)[0]
+            if kind == "past":  # of two features of the time, which are constants here
+                time = torch.arange(43.0)[None, :, None].expand(1, 43, 2) / 43
+                return self.module(x, time[:, :35], torch.ones_like(x), future_values=x[:, -8:], future_time_features=time[:, 35:], **self.options)[0]
+            y = self.module(x, **self.options)
+            return y if torch.is_tensor(y) else y[0]
 
-    kind, options = TRANSFORMERS[name]
-    config = transformers.AutoConfig.for_model(name.removesuffix("-encoder"), **options)
-    module = transformers.AutoModel.from_config(config, attn_implementation="eager")
-    if name == "whisper-encoder":
-        return First(module.encoder), (1, 20, 100), 0
-    if kind in ("text", "seq2seq"):
-        return First(module), (1, 16), 200
-    return First(module), {"image": (1, 3, 64, 64), "audio": (1, 1600)}[kind], 0
+    config = transformers.AutoConfig.for_model(re.sub("-(en|de)coder$", "", name), **options)
+    if cls:
+        module = operator.attrgetter(cls)(transformers)._from_config(config, attn_implementation="eager")
+    else:
+        module = transformers.AutoModel.from_config(config, attn_implementation="eager")
+    if part:
+        module = module.get_submodule(part)
+    return First(module), SHAPES[kind], 200 if kind in ("text", "seq2seq") else 0
 
 
 def make(name, folder):

@@ -49,6 +49,17 @@ bool transpose_as_reshape(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// cast(cast(x: integers) to float) to integers  ->  cast(x). Floats hold integers up to 2^24; counts are smaller.
+bool drop_float_between(Rewriter& rw, const Node& n) {
+  const Node* inner = rw.producer(n, 0, Op::Cast);
+  if (!inner || !pure(rw, n) || !pure(rw, *inner)) return false;
+  const DType from = rw.type(inner->inputs[0]).dtype, between = rw.type(n.inputs[0]).dtype;
+  if (is_float(from) || !is_float(between) || is_float(rw.type(n.outputs[0]).dtype)) return false;
+  if (from == DType::Bool || between == DType::F16 || between == DType::BF16) return false;
+  rw.replace(n, rw.make(Op::Cast, {inner->inputs[0]}, {{Key::DType, rw.type(n.outputs[0]).dtype}}));
+  return true;
+}
+
 // a move that leaves every element where it is  ->  x
 bool drop_identity_move(Rewriter& rw, const Node& n) {
   const Type& from = rw.type(n.inputs[0]);
@@ -110,6 +121,7 @@ std::span<const Rule> movement_rules() {
       {"merge-transposes", {Op::Transpose}, merge_transposes},
       {"merge-reshapes", {Op::Reshape}, merge_reshapes},
       {"transpose-as-reshape", {Op::Transpose}, transpose_as_reshape},
+      {"drop-float-between", {Op::Cast}, drop_float_between},
       {"drop-identity-move",
        {Op::Transpose, Op::Reshape, Op::Expand, Op::Repeat, Op::Slice, Op::Pad, Op::Concat, Op::Flip, Op::Cast},
        drop_identity_move},

@@ -13,9 +13,9 @@ namespace {
 
 const std::vector<std::span<const Row>>& families() {
   static const std::vector<std::span<const Row>> list = {
-      conv_rows(),    pool_rows(),  resize_rows(),   window_rows(),  unary_rows(),     binary_rows(),  reduce_rows(),
-      move_rows(),    split_rows(), norm_rows(),     product_rows(), recurrent_rows(), factory_rows(), index_rows(),
-      scatter_rows(), sort_rows(),  diagonal_rows(), loss_rows(),    quant_rows(),     host_rows()};
+      conv_rows(),    pool_rows(),  resize_rows(), window_rows(),   unary_rows(),     binary_rows(),  reduce_rows(),
+      move_rows(),    split_rows(), norm_rows(),   product_rows(),  recurrent_rows(), factory_rows(), index_rows(),
+      scatter_rows(), sort_rows(),  group_rows(),  diagonal_rows(), loss_rows(),      quant_rows(),   host_rows()};
   return list;
 }
 

@@ -50,6 +50,7 @@ std::span<const Row> factory_rows();
 std::span<const Row> index_rows();
 std::span<const Row> scatter_rows();
 std::span<const Row> sort_rows();
+std::span<const Row> group_rows();
 std::span<const Row> diagonal_rows();
 std::span<const Row> loss_rows();
 std::span<const Row> quant_rows();

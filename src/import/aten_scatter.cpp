@@ -229,6 +229,33 @@ ValueId write_run(NodeBuilder& c, ValueId x, int64_t axis, int64_t start, ValueI
   return c.concat(std::move(parts), axis);
 }
 
+// x with rows of source where the index says, along the axis. Every place asks which index is the last to name it.
+ValueId write_last(NodeBuilder& c, ValueId x, int64_t axis, ValueId index, ValueId source) {
+  const int64_t places = c.dim(x, axis), writes = c.dim(index, 0);
+  ValueId number = c.reshape(c.counted(writes), {1, writes});
+  ValueId here =
+      c.compare("eq", c.reshape(index, {1, writes}), c.reshape(c.counted(places, c.dtype(index)), {places, 1}));
+  ValueId last = c.reduce(Op::ReduceMax, c.where(here, number, c.scalar(-1, DType::I64)), {1}, true);
+  ValueId written = c.compare("ge", last, c.scalar(0, DType::I64));
+  Shape along(c.shape(x).size(), 1);
+  along[static_cast<size_t>(axis)] = places;
+  ValueId picked = kNone;
+  if (c.rank(x) == 1) {
+    ValueId chosen = c.where(c.compare("eq", number, last), source, c.scalar(0, c.dtype(source)));
+    picked = c.cast(c.reduce(Op::Sum, chosen, {1}, false), c.dtype(x));
+  } else {
+    ValueId from = c.cast(c.reshape(c.clamp(last, 0, static_cast<double>(writes - 1)), {places}), DType::I32);
+    picked = c.make(Op::Gather, {source, from}, {{Key::Axis, axis}});
+  }
+  return c.where(c.reshape(written, std::move(along)), picked, x);
+}
+
+bool few_meetings(const NodeBuilder& c, ValueId x, int64_t axis, ValueId index) {
+  constexpr int64_t kMost = int64_t{1} << 16;
+  const int64_t writes = c.dim(index, 0);
+  return !c.graph.value(index).constant && writes > 0 && c.dim(x, axis) <= kMost / writes;
+}
+
 }  // namespace
 
 // With a step, an axis of n * step is one of n and one of step, and each of n has the same place written.
@@ -257,7 +284,10 @@ ValueId write_rows(NodeBuilder& c, ValueId x, int64_t axis, ValueId index, Value
   index = c.reshape(index, std::move(along));
   if (few_writes(c, x, index, axis))
     return write_one_by_one(c, x, index, c.cast(c.expand(source, rows), c.dtype(x)), axis);
-  return scatter(c, x, c.expand(index, rows), c.expand(source, rows), axis);
+  source = c.cast(c.expand(source, rows), c.dtype(x));
+  ValueId flat = c.reshape(index, {c.dim(index, axis)});
+  if (few_meetings(c, x, axis, flat)) return write_last(c, x, axis, flat, source);
+  return scatter(c, x, c.expand(index, rows), source, axis);
 }
 
 namespace {

@@ -98,6 +98,21 @@ ValueId overlap(Call& c, DType dtype, int64_t length, int64_t padding, const Win
   });
 }
 
+// The inverse of taken_apart: [..., size, count, ...] -> [..., length, ...]. Windows side by side are only moved.
+ValueId put_together(Call& c, ValueId x, int64_t axis, int64_t length, int64_t padding, const Windows& w) {
+  const bool side_by_side = w.step == w.size && w.dilation == 1 && padding == 0;
+  Shape joined = c.shape(x);
+  joined.erase(joined.begin() + axis);
+  joined[static_cast<size_t>(axis)] = w.size * w.count;
+  if (side_by_side) {
+    x = c.reshape(c.swap(x, axis, axis + 1), std::move(joined));
+    return c.pad(x, axis, 0, length - w.size * w.count, 0);
+  }
+  const int64_t last = c.rank(x) - 2;
+  x = c.swap(c.reshape(x, std::move(joined)), axis, last);
+  return c.swap(c.linear(x, overlap(c, c.dtype(x), length, padding, w)), axis, last);
+}
+
 // [N, C * kh * kw, windows] -> [N, C, H, W], each place the sum of what the windows have there
 Results col2im(Call& c) {
   Ints size = c.ints(1, 2), kernel = c.ints(2, 2), dilation = c.ints(3, 2), padding = c.ints(4, 2),
@@ -110,9 +125,8 @@ Results col2im(Call& c) {
   int64_t channels = c.dim(x, 1) / (rows.size * columns.size);
   x = c.reshape(x, {c.dim(x, 0), channels, rows.size, columns.size, rows.count, columns.count});
   x = c.transpose(x, {0, 1, 2, 4, 3, 5});
-  x = c.reshape(x, {c.dim(x, 0), channels, rows.size * rows.count, columns.size * columns.count});
-  x = c.linear(x, overlap(c, c.dtype(x), size[1], padding[1], columns));
-  x = c.swap(c.linear(c.swap(x, 2, 3), overlap(c, c.dtype(x), size[0], padding[0], rows)), 2, 3);
+  x = put_together(c, x, 4, size[1], padding[1], columns);
+  x = put_together(c, x, 2, size[0], padding[0], rows);
   return c.reshape(x, c.result().shape);
 }
 

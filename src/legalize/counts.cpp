@@ -206,6 +206,17 @@ bool sum_counts(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// largest or smallest of small integers  ->  of codes
+bool extreme_of_counts(Rewriter& rw, const Node& n) {
+  const ValueId x = n.inputs[0];
+  if (rw.value(x).constant || !needs_codes(rw, x) || !extremes_of(rw, x)) return false;
+  const Type out = rw.type(n.outputs[0]);
+  const ValueId count = as_count(rw, x);
+  const ValueId extreme = rw.make(n.op, {count}, n.attrs, with_shape(rw.type(count), out.shape));
+  rw.replace(n, rw.make(Op::Cast, {extreme}, {{Key::DType, out.dtype}}, out));
+  return true;
+}
+
 // running sum of small integers  ->  of codes
 bool cumsum_counts(Rewriter& rw, const Node& n) {
   const Type out = rw.type(n.outputs[0]);
@@ -372,6 +383,7 @@ bool argmax_by_maximum(Rewriter& rw, const Node& n) {
 std::span<const Rule> count_rules() {
   static const Rule kRules[] = {
       {"sum-counts", {Op::Sum}, sum_counts},
+      {"extreme-of-counts", {Op::ReduceMax, Op::ReduceMin}, extreme_of_counts},
       {"cumsum-counts", {Op::CumSum}, cumsum_counts},
       {"divide-counts", {Op::Div}, divide_counts},
       {"remainder-of-counts", {Op::Unary}, remainder_of_counts},

@@ -160,7 +160,8 @@ class Prefetcher {
     return bytes;
   }
 
-  // What regor's program touches of the SRAM around each kernel, and what the kernel and those after it count on.
+  // What regor's program touches of the SRAM around each kernel, and what the kernel and those after it count on. That
+  // is kept for the kernels that are asked about: there may be 50,000 kernels, each with a thousand ranges.
   void find_used(const std::vector<OperationUse>& uses) {
     Ranges live;
     auto stays = [&](const std::vector<NpuTensor>& tensors) {
@@ -170,9 +171,12 @@ class Prefetcher {
     stays(program_.outputs);
     stays(program_.variables);
     touched_.resize(kernels_.size() + 1);
-    live_.resize(kernels_.size() + 1);
+    for (const Item& item : items_) live_[after_last_reader(item)];
     size_t kernel = kernels_.size();  // transfers belong to the kernel after them
-    live_[kernel] = live;
+    const auto keep = [&] {
+      if (const auto asked = live_.find(kernel); asked != live_.end()) asked->second = live;
+    };
+    keep();
     for (auto use = uses.rbegin(); use != uses.rend(); ++use) {
       if (use->kernel) --kernel;
       auto each = [&](auto visit) {
@@ -187,9 +191,11 @@ class Prefetcher {
       each([&](const Access& access, int64_t first, int64_t last) {
         if (!access.write || !access.whole()) add_range(live, first, last);  // around a gap, something may be kept
       });
-      live_[kernel] = live;
+      keep();
     }
   }
+
+  size_t after_last_reader(const Item& item) const { return std::min(item.users.back() + kAfter, kernels_.size()); }
 
   // ---- what is worth it
 
@@ -225,10 +231,10 @@ class Prefetcher {
     return place + bytes <= end_ ? std::optional(place) : std::nullopt;
   }
 
-  // What the program touches while kernels `begin` to `end` are under way, and what it counts on afterwards.
-  Ranges taken_between(size_t begin, size_t end) const {
-    const size_t after = std::min(end + kAfter, kernels_.size());
-    Ranges taken = live_[after];
+  // What the program touches while the item is read, and what it counts on afterwards.
+  Ranges taken_by_readers(const Item& item) const {
+    const size_t begin = item.users.front(), after = after_last_reader(item);
+    Ranges taken = live_.at(after);
     for (size_t at = begin; at <= after; ++at) add_ranges(taken, touched_[at]);
     return taken;
   }
@@ -296,7 +302,7 @@ class Prefetcher {
     std::vector<std::pair<size_t, int64_t>> parts;  // of the bytes, by kernel
     std::optional<int64_t> place;
     const size_t user = item.users.front(), end = item.users.back();
-    Ranges taken = taken_between(user, end);
+    Ranges taken = taken_by_readers(item);
     for (size_t at = user; at-- > 0 && left > 0 && user - at <= kFarthest;) {
       add_ranges(taken, touched_[at]);
       const std::optional<int64_t> found = find_place(taken, bytes, at, end);
@@ -409,7 +415,8 @@ class Prefetcher {
   std::vector<int64_t> operations_;  // by layer
   LayerReads reads_;
   std::vector<Kernel> kernels_;
-  std::vector<Ranges> touched_, live_;  // by kernel, and one more for the end
+  std::vector<Ranges> touched_;    // by kernel, and one more for the end
+  std::map<size_t, Ranges> live_;  // the same, where an item asks
   std::vector<Item> items_;
   std::vector<Chunk> at_start_;
   std::map<uint32_t, std::vector<Chunk>> chunks_;  // by kernel, as a word
