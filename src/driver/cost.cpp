@@ -133,6 +133,7 @@ std::optional<Cost> npu_cost(const Graph& quantized, Pipeline& pipeline) {
   for (const auto& region : rest.partition.regions) {
     Result<tosa::Program> program = lower(*region);
     if (!program) return std::nullopt;
+    join_rescales(*program, pipeline.target);
     avoid_defects(*program, pipeline.target);
     regions.push_back({region->name, std::move(*program), values_of_nodes(*region)});
   }

@@ -64,6 +64,7 @@ Result<std::vector<RegionFault>> lower_regions(std::vector<CompiledRegion>& regi
       continue;
     }
     compiled.tosa = std::move(*lowered);
+    join_rescales(compiled.tosa, pipeline.target);
     avoid_defects(compiled.tosa, pipeline.target);
     compiled.tosa_bytes = tosa::write(compiled.tosa);
     auto same = std::find_if(before.begin(), before.end(),

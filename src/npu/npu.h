@@ -61,6 +61,10 @@ Result<void> keep_reproducer(Bytes tosa, const NpuTarget& target, const NpuOptio
 // docs/regor-defects.md. The results stay the same.
 void avoid_defects(tosa::Program& program, const NpuTarget& target);
 
+// Forms that regor joins into fewer operations, with the same results. Before avoid_defects: longer chains may have
+// defects too.
+void join_rescales(tosa::Program& program, const NpuTarget& target);
+
 }  // namespace swoop
 
 #include "npu/products.h"
