@@ -103,16 +103,12 @@ class Lowest {
   Truth of_node(const Node& node, int deep) const {
     if (node.has(Key::ActMin)) return never();
     if (moves_alone(node)) return moved(rw_, node, of(node.inputs[0], deep));
-    switch (node.op) {
-      case Op::Where: return chosen(rw_, node, of(node.inputs[1], deep), of(node.inputs[2], deep));
-      case Op::Add: return either(of(node.inputs[0], deep), of(node.inputs[1], deep));
-      case Op::Sub:
-      case Op::Cast: return of(node.inputs[0], deep);
-      case Op::Mul:
-      case Op::Div: return of_scaled(node, deep);
-      case Op::Unary: return of_logarithm(node);
-      default: return never();
-    }
+    const Op op = node.op;
+    if (op == Op::Where) return chosen(rw_, node, of(node.inputs[1], deep), of(node.inputs[2], deep));
+    if (op == Op::Add) return either(of(node.inputs[0], deep), of(node.inputs[1], deep));
+    if (op == Op::Sub || op == Op::Cast) return of(node.inputs[0], deep);
+    if (op == Op::Mul || op == Op::Div) return of_scaled(node, deep);
+    return op == Op::Unary ? of_logarithm(node) : never();
   }
 
   // Times, or over, a positive number
@@ -141,19 +137,13 @@ class NoNumbers {
     const Node* node = rw_.graph().producer(id);
     if (!node || !is_plain_float(rw_.type(id)) || deep == kDeepest) return never();
     if (moves_alone(*node)) return moved(rw_, *node, of(node->inputs[0], deep + 1));
-    switch (node->op) {
-      case Op::Softmax:
-      case Op::LogSoftmax: return of_softmax(*node);
-      case Op::Where: return chosen(rw_, *node, of(node->inputs[1], deep + 1), of(node->inputs[2], deep + 1));
-      case Op::Add:
-      case Op::Sub:
-      case Op::Mul:
-      case Op::Div: return either(of(node->inputs[0], deep + 1), of(node->inputs[1], deep + 1));
-      case Op::Clamp:
-      case Op::Cast: return of(node->inputs[0], deep + 1);
-      case Op::MatMul: return of_product(*node, deep + 1);
-      default: return never();
-    }
+    const Op op = node->op;
+    if (op == Op::Softmax || op == Op::LogSoftmax) return of_softmax(*node);
+    if (op == Op::Where) return chosen(rw_, *node, of(node->inputs[1], deep + 1), of(node->inputs[2], deep + 1));
+    if (op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Div)
+      return either(of(node->inputs[0], deep + 1), of(node->inputs[1], deep + 1));
+    if (op == Op::Clamp || op == Op::Cast) return of(node->inputs[0], deep + 1);
+    return op == Op::MatMul ? of_product(*node, deep + 1) : never();
   }
 
  private:

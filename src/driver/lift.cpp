@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "driver/gates.h"
@@ -11,15 +13,21 @@ namespace swoop {
 
 namespace {
 
-constexpr double kUsefulDb = 20;            // errors of a tenth of the numbers
-constexpr double kWorthDb = 6;              // what all that int16 has to gain where it does not reach that
-constexpr int kTries = 3;                   // the last raises all that there is
-constexpr int64_t kMostMacs = 300'000'000;  // a trial of each layer would take minutes
+constexpr double kUsefulDb = 20;           // errors of a tenth of the numbers
+constexpr double kWorthDb = 6;             // what all that int16 has to gain where it does not reach that
+constexpr double kMostCycles = 1.1;        // times those of the first file
+constexpr int64_t kFewCycles = 10'000;     // more are taken in any case: some 10 microseconds
+constexpr int kTries = 3;                  // the last raises all that there is
+constexpr int64_t kMostMacs = 30'000'000;  // a trial of each layer of a larger model takes seconds
 
 bool may_lift(const Pipeline& pipeline) {
   const CompileOptions& options = pipeline.options;
   return options.quantize.int16_budget > 0 && !options.quantize.min_sqnr && pipeline.quantized &&
          !pipeline.quantized->uncalibrated;
+}
+
+Lift::Figures figures_of(const Summary& summary) {
+  return {worst_sqnr(summary).value_or(0), totals_of(summary).total_cycles};
 }
 
 }  // namespace
@@ -38,12 +46,10 @@ std::string raised_layers_text(const QuantizeReport& report) {
 
 void Lift::begin(const Pipeline& pipeline, const Summary& summary) {
   const std::optional<double> worst = worst_sqnr(summary);
-  const Totals totals = totals_of(summary);
-  open_ = may_lift(pipeline) && worst && *worst < kUsefulDb && totals.macs <= kMostMacs;
+  open_ = may_lift(pipeline) && worst && *worst < kUsefulDb && totals_of(summary).macs <= kMostMacs;
   if (!open_) return;
   broken_ = broken_gates(summary, pipeline.options).size();
-  first_db_ = *worst;
-  first_cycles_ = totals.total_cycles;
+  first_ = figures_of(summary);
 }
 
 // The file may fall short of its forecast: then the forecast has to be better by as much.
@@ -63,19 +69,28 @@ bool Lift::next(Pipeline& pipeline, const Summary& summary) {
 
 bool Lift::undo(Pipeline& pipeline, const Summary& summary) {
   if (tries_ == 0) return false;
-  const double worst = worst_sqnr(summary).value_or(first_db_);
-  const bool worth = worst >= kUsefulDb || worst >= first_db_ + kWorthDb;
-  if (!failed_ && worth && broken_gates(summary, pipeline.options).size() <= broken_) return false;
+  reached_ = figures_of(summary);
+  const bool worth = reached_.db >= kUsefulDb || reached_.db >= first_.db + kWorthDb;
+  const double most =
+      std::max(kMostCycles * static_cast<double>(first_.cycles), static_cast<double>(first_.cycles + kFewCycles));
+  const bool cheap = static_cast<double>(reached_.cycles) <= most;
+  if (failed_ || !worth || broken_gates(summary, pipeline.options).size() > broken_) tries_ = 0;  // nothing to tell
+  if (tries_ > 0 && cheap) return false;
+  undone_ = true;
   pipeline.aim.reset();
-  tries_ = 0;
   return true;
 }
 
 std::optional<std::string> Lift::warning(const Pipeline& pipeline, const Summary& summary) const {
-  if (tries_ == 0 || pipeline.quantized->raised == 0) return std::nullopt;
-  return with_code(fmt::format("the worst output would have {:.1f} dB: {:.1f} dB with int16 for {}; {} -> {} cycles",
-                               first_db_, worst_sqnr(summary).value_or(0), raised_layers_text(*pipeline.quantized),
-                               first_cycles_, totals_of(summary).total_cycles),
+  if (tries_ == 0) return std::nullopt;
+  const Figures now = undone_ ? reached_ : figures_of(summary);
+  const std::string gain = fmt::format("{:.1f} dB for {} -> {} cycles", now.db, first_.cycles, now.cycles);
+  if (undone_)
+    return with_code(fmt::format("the worst output has {:.1f} dB; int16, with --min-sqnr {:.0f}, gives {}", first_.db,
+                                 std::min(kUsefulDb, std::floor(reached_.db)), gain),
+                     Code::Noisy);
+  return with_code(fmt::format("the worst output would have {:.1f} dB; int16 for {} gives {}", first_.db,
+                               raised_layers_text(*pipeline.quantized), gain),
                    Code::Raised);
 }
 
