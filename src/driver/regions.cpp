@@ -28,8 +28,9 @@ Result<void> compile_region(CompiledRegion& region, const Pipeline& pipeline, bo
                             const std::string& name, std::string& refusal) {
   if (!region.blob.empty()) return {};
   Result<NpuProgram> program = code_of(region, pipeline, moves_weights, name);
-  if (!program) {
-    refusal = program.error().message;
+  const Result<void> whole = program ? check_ports(region.tosa, *program) : program.error();
+  if (!whole) {
+    refusal = whole.error().message;
     return {};
   }
   region.program = std::move(*program);

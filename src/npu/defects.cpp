@@ -117,12 +117,15 @@ class SliceGuard {
 };
 
 // The second operand of a product, turned: regor turns it once more, takes out both transposes, and with them what they
-// read, even if that is an output of the region.
+// read, even if that is an output of the region, or a RESHAPE of one.
 class OutputGuard {
  public:
-  explicit OutputGuard(tosa::Body& body) : body_(body), reader_(body.tensors.size(), nullptr) {
-    for (const tosa::Operator& op : body.operators)
+  explicit OutputGuard(tosa::Body& body)
+      : body_(body), producer_(body.tensors.size(), nullptr), reader_(body.tensors.size(), nullptr) {
+    for (const tosa::Operator& op : body.operators) {
       for (tosa::TensorId input : op.inputs) reader_[input] = &op;
+      for (tosa::TensorId output : op.outputs) producer_[output] = &op;
+    }
   }
 
   void run() {
@@ -132,7 +135,11 @@ class OutputGuard {
   }
 
  private:
-  bool is_output(tosa::TensorId id) const { return std::ranges::find(body_.outputs, id) != body_.outputs.end(); }
+  bool is_output(tosa::TensorId id) const {
+    const auto leaves = [&] { return std::ranges::find(body_.outputs, id) != body_.outputs.end(); };
+    while (!leaves() && producer_[id] && producer_[id]->op == tosa::Op::Reshape) id = producer_[id]->inputs[0];
+    return leaves();
+  }
 
   bool meets_second_operand(tosa::TensorId id) const {
     const tosa::Operator* reader = reader_[id];
@@ -144,7 +151,7 @@ class OutputGuard {
   }
 
   tosa::Body& body_;
-  std::vector<const tosa::Operator*> reader_;  // the last one, by tensor
+  std::vector<const tosa::Operator*> producer_, reader_;  // by tensor; the last reader
 };
 
 // regor reads an operand of SELECT in the shape that the last RESHAPE of its tensor had. If what decides was computed

@@ -91,6 +91,13 @@ Result<NpuProgram> compile_npu(Bytes tosa, const NpuTarget& target, const NpuOpt
   return error("regor {} while compiling {} for {}", cause, name, target.name);
 }
 
+Result<void> check_ports(const tosa::Program& tosa, const NpuProgram& program) {
+  const tosa::Body& main = tosa.bodies[0];
+  if (program.inputs.size() == main.inputs.size() && program.outputs.size() == main.outputs.size()) return {};
+  return error("regor made {} inputs and {} outputs of {} and {}", program.inputs.size(), program.outputs.size(),
+               main.inputs.size(), main.outputs.size());
+}
+
 Result<void> keep_reproducer(Bytes tosa, const NpuTarget& target, const NpuOptions& options, std::string_view region,
                              const std::string& folder) {
   TRY_ASSIGN(const NpuSystem system, resolve_system(target, options));

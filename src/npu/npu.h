@@ -52,6 +52,9 @@ void prepare_npu();
 // did: "regor crashed with SIGSEGV while compiling region0 for ethos-u55-128".
 Result<NpuProgram> compile_npu(Bytes tosa, const NpuTarget& target, const NpuOptions& options, std::string_view region);
 
+// That regor left out no input and no output of what it was given.
+Result<void> check_ports(const tosa::Program& tosa, const NpuProgram& program);
+
 // Writes the .tosa, the config and the `vela` command line that shows the same thing without this program into
 // `folder`, as REGION.tosa, vela.ini and vela.sh.
 Result<void> keep_reproducer(Bytes tosa, const NpuTarget& target, const NpuOptions& options, std::string_view region,
