@@ -10,6 +10,7 @@ with it and because nothing is warm that would not be warm for a user.
 
 from __future__ import annotations
 
+import collections
 import csv
 import json
 import math
@@ -38,6 +39,13 @@ def vela_totals(folders):
     totals = {name: int(sum(float(row[column]) for row in rows)) for name, column in columns.items()}
     kib = [float(row["sram_memory_used"]) for row in rows]  # delegates run one after the other in the same SRAM
     return {**totals, "sram_bytes": int(1024 * max(kib, default=0))}
+
+
+def host_operators(program):
+    """Kernels that the program calls beside its delegates, with counts; those of the borders between float and int8 are not counted."""
+    (plan,) = program.execution_plan
+    called = [plan.operators[i.instr_args.op_index].name for chain in plan.chains for i in chain.instructions if hasattr(i.instr_args, "op_index")]
+    return dict(collections.Counter(name for name in called if "quantize_per_tensor" not in name))
 
 
 def peak_bytes():
@@ -86,6 +94,7 @@ def lower(model, target, system_config, memory_mode):
         "cpu_seconds": cpu,
         "nodes": nodes,
         "delegates": len(folders),
+        "host_ops": host_operators(finished.executorch_program),
         "pte_bytes": len(finished.buffer),
         "peak_bytes": peak_bytes(),
         **vela_totals(folders),

@@ -47,6 +47,7 @@ CASES = {
     "pixel_groups": (nn.GroupNorm(2, 32), (6, 32), [], 35),
     "grown": (Model(lambda s, x: torch.cat([functional.interpolate(x, scale_factor=2), s.up(x)], 1), up=nn.ConvTranspose2d(4, 4, 2, 2)), (1, 4, 3, 3), [], 35),
     "offset": (Model(lambda s, x: s.norm(x + 30 * s.offset), norm=nn.GroupNorm(1, 64), offset=weights(1, 64, 1, 1)), (1, 64, 32, 32), [], 30),
+    "quiet_groups_of_16_bits": (Model(lambda s, x: s.norm(x * s.sizes), norm=nn.GroupNorm(4, 128), sizes=nn.Parameter(torch.full((128, 1), 0.05).index_fill_(0, torch.arange(32), 3))), (1, 128, 100), INT16, 40),
     "four_bits": (nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()), (1, 3, 8, 8), [*INT16, "--weight-bits", "4"], 15),
     "buffer": (Leaky(), (1, 6), ["--io", "int8"], None),
     "multiple": (Model(lambda s, x: x * 2), (1, 6), [], 35),

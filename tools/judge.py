@@ -215,6 +215,8 @@ class Verdict:
     reasons: list = field(default_factory=list)
     cycles: float | None = None
     macs: float | None = None
+    pte_bytes: int | None = None
+    sram_bytes: int | None = None
     seconds: float | None = None
     mib: float | None = None
 
@@ -256,7 +258,7 @@ def judge(case, target, flags=(), timeout=120):
             return verdict
         summary = json.loads(done.out)
         verdict = Verdict("right", regions=summary["delegates"], host=summary["host_ops"], reasons=summary["host_reasons"], cycles=summary["totals"].get("total_cycles"),
-                          macs=summary["totals"].get("macs"), seconds=done.seconds, mib=done.mib)
+                          macs=summary["totals"].get("macs"), pte_bytes=summary["pte_bytes"], sram_bytes=summary["totals"].get("sram_bytes"), seconds=done.seconds, mib=done.mib)
         measured = {}
         for part in [p for p in ("calibrate", "test") if (case / f"{p}.npz").exists()]:
             arrays, ended = outputs_of(program, summary, case, part, folder, timeout)

@@ -108,6 +108,16 @@ TEST(Accuracy, divides_zero_by_zero_as_codes_do) {
   EXPECT_TRUE(std::isfinite(*report->worst_db()));
 }
 
+TEST(Accuracy, compares_no_scores_that_a_mask_lowered) {
+  Tensor expected = make_tensor(DType::F32, {3}), actual = make_tensor(DType::F32, {3});
+  const float scores[] = {1, std::numeric_limits<float>::lowest(), -INFINITY}, codes[] = {1, -40, -40};
+  std::copy(std::begin(scores), std::end(scores), expected.as<float>().begin());
+  std::copy(std::begin(codes), std::end(codes), actual.as<float>().begin());
+  Noise noise;
+  noise.add(expected, actual);
+  EXPECT_EQ(noise.db(), 999);
+}
+
 TEST(Accuracy, counts_equal_elements_of_integers) {
   Result<Graph> graph = parse(R"(graph "g" (%x: f32[4,16])
   %y = unary %x fn="tanh" : f32[4,16] name "y"

@@ -89,8 +89,10 @@ std::optional<std::string> Lift::warning(const Pipeline& pipeline, const Summary
     return with_code(fmt::format("the worst output has {:.1f} dB; int16, with --min-sqnr {:.0f}, gives {}", first_.db,
                                  std::min(kUsefulDb, std::floor(reached_.db)), gain),
                      Code::Noisy);
-  return with_code(fmt::format("the worst output would have {:.1f} dB; int16 for {} gives {}", first_.db,
-                               raised_layers_text(*pipeline.quantized), gain),
+  const QuantizeReport& report = *pipeline.quantized;  // none raised: what else the second try chose was enough
+  const std::string how = report.raised > 0 ? "int16 for " + raised_layers_text(report) : "other weights and scales";
+  const std::string_view give = report.raised > 0 ? "gives" : "give";
+  return with_code(fmt::format("the worst output would have {:.1f} dB; {} {} {}", first_.db, how, give, gain),
                    Code::Raised);
 }
 

@@ -13,19 +13,20 @@ namespace swoop {
 namespace {
 
 // The mean of every row (or group) of a tensor as the given type, in a shape that broadcasts against the tensor.
-using Average = ValueId (*)(Rewriter&, ValueId, Type, int64_t groups);
+// `coarser` is that of RowVariance.
+using Average = ValueId (*)(Rewriter&, ValueId, Type, int64_t groups, int64_t coarser);
 
-ValueId average_rows(Rewriter& rw, ValueId x, Type type, int64_t) {
+ValueId average_rows(Rewriter& rw, ValueId x, Type type, int64_t, int64_t) {
   return reduce(rw, Op::Mean, x, {rw.type(x).rank() - 1}, std::move(type));
 }
 
 // Over H, W and the channels of each group of [N,H,W,C], repeated for every channel.
-ValueId average_groups(Rewriter& rw, ValueId x, Type type, int64_t groups) {
+ValueId average_groups(Rewriter& rw, ValueId x, Type type, int64_t groups, int64_t coarser) {
   const Shape shape = rw.type(x).shape;
   int64_t each = shape[3] / groups;
   // Steps of 32 bits need not be finer than the plane's sum; those of a sum of squares would make it leave 32 bits.
   double sum = rw.type(x).scale() / static_cast<double>(shape[1] * shape[2]);
-  double scale = type.dtype == DType::I32 ? std::max(type.scale(), sum) : type.scale();
+  double scale = type.dtype == DType::I32 ? std::max(type.scale(), sum * static_cast<double>(coarser)) : type.scale();
   ValueId planes = reduce(rw, Op::Mean, x, {1, 2}, quantized(type.dtype, {}, scale, 0));
   if (each == 1) return planes;
   planes = reshape(rw, planes, {shape[0], 1, groups, each});
@@ -88,12 +89,13 @@ struct Mean {
   Average average;
   int64_t groups;
   int64_t count;
+  int64_t coarser = 1;
 };
 
 // mean(square) + eps, where squares are in units of `unit` and `count` of them go into each mean.
 ValueId mean_square(Rewriter& rw, ValueId square, double eps, const Mean& how) {
-  double unit = rw.type(square).scale() / static_cast<double>(how.count);
-  ValueId mean = how.average(rw, square, i32_type({}, unit), how.groups);
+  double unit = rw.type(square).scale() * static_cast<double>(how.coarser) / static_cast<double>(how.count);
+  ValueId mean = how.average(rw, square, i32_type({}, unit), how.groups, how.coarser);
   auto eps_code = static_cast<int64_t>(std::nearbyint(eps / unit));
   if (eps_code == 0) return mean;
   ValueId added = scalar(rw, DType::I32, rw.type(mean).rank(), eps_code, unit);
@@ -199,7 +201,7 @@ ValueId normal_rows(Rewriter& rw, const Node& n, ValueId x, std::span<const doub
   } else if (length <= kMaxCentredByConv && type.dtype == DType::I8) {
     c = centred_by_conv(rw, x);
   } else {
-    ValueId mean = average_rows(rw, x, centred_type(type), 1);
+    ValueId mean = average_rows(rw, x, centred_type(type), 1, 1);
     c = rw.make(Op::Sub, {widen(rw, x), mean}, {}, with_shape(centred_type(type), type.shape));
   }
   const RowVariance variance = row_variance(n, rw.type(n.inputs[0]));
@@ -244,9 +246,9 @@ bool expand_group_norm(Rewriter& rw, const Node& n) {
   const RowVariance variance = row_variance(n, rw.type(n.inputs[0]));
 
   ValueId x = transpose(rw, reshape(rw, n.inputs[0], {shape[0], shape[1], plane / width, width}), {0, 2, 3, 1});
-  ValueId mean = spread_groups(rw, average_groups(rw, x, centred_type(rw.type(x)), groups), shape[1]);
+  ValueId mean = spread_groups(rw, average_groups(rw, x, centred_type(rw.type(x)), groups, 1), shape[1]);
   ValueId c = rw.make(Op::Sub, {widen(rw, x), mean}, {}, with_shape(centred_type(rw.type(x)), rw.type(x).shape));
-  Deviation d = deviation(rw, c, variance, n.real(Key::Eps), {average_groups, groups, count});
+  Deviation d = deviation(rw, c, variance, n.real(Key::Eps), {average_groups, groups, count, variance.coarser});
   d.by = spread_groups(rw, d.by, shape[1]);
   ValueId y = scaled(rw, c, d, gain, offset, out, clamp_of(n));
   rw.replace(n, reshape(rw, transpose(rw, y, {0, 3, 1, 2}), shape));
@@ -271,7 +273,7 @@ bool expand_variance(Rewriter& rw, const Node& n) {
   ValueId x = reshape(rw, transpose(rw, n.inputs[0], perm), rows_shape(rw, element_count(shape) / length, length));
   bool narrow = rw.type(x).dtype == DType::I8;
   double fine = rw.type(x).scale() / (narrow ? 128 : 1);
-  ValueId mean = average_rows(rw, x, i16_type({}, fine), 1);
+  ValueId mean = average_rows(rw, x, i16_type({}, fine), 1, 1);
   ValueId c = rw.make(Op::Sub, {widen(rw, x), mean}, {}, i16_type(rw.type(x).shape, narrow ? fine : 2 * fine));
   // One square may be as large as the whole result times N. 16 bits are enough for the square of an 8-bit value.
   double most = range_of(rw.type(c)).max, top = static_cast<double>(int64_t{1} << 30) / static_cast<double>(length);

@@ -119,11 +119,10 @@ namespace {
 
 // Squares of 32 bits. A row's deviation is followed as far down as its squares have steps: their rounding cancels out
 // over a row whose mean square is some of them.
-void choose_fine_squares(RowVariance& v, double measured, double eps, double count, const Type& x) {
+void choose_fine_squares(RowVariance& v, double measured, double eps, double count, double top, const Type& x) {
   constexpr double kEnough = 16, kLeast = 4;  // steps of the squares in the mean, of its own
   constexpr double kLeastOfMean = 36;         // rounding the mean is 0.7 % of the root there
   constexpr double kNearest = 64;
-  const double top = static_cast<double>(int64_t{1} << 30) / count;
   v.square = std::max(v.most * v.most, 1.1 * eps) / top;
   // What is cut off counts as far away as long as a row of one such number has eight steps of the coarser squares.
   const double nearer = std::min(kNearest, std::sqrt(top / 8 / count));
@@ -131,6 +130,13 @@ void choose_fine_squares(RowVariance& v, double measured, double eps, double cou
   const double step = v.square / (v.nearer * v.nearer);
   v.least = std::max(kLeast, kLeastOfMean / count) * step;
   if (x.dtype == DType::I8) v.least = std::min(v.least, x.scale() * x.scale() / (4 * count));  // codes vary by more
+}
+
+// How many squares are summed in one step, in 32 bits: of a group norm those of a plane, unless it is a single pixel.
+double summed_at_once(const Node& norm, const Shape& x) {
+  const int64_t row = norm_row(norm, x);
+  const int64_t plane = norm.op == Op::GroupNorm ? element_count(x) / (x[0] * x[1]) : row;
+  return static_cast<double>(plane == 1 ? row : plane);
 }
 
 }  // namespace
@@ -151,7 +157,8 @@ RowVariance row_variance(const Node& norm, const Type& x) {
   least = std::clamp(least, widest / 1e6, widest / 2);
 
   const auto count = static_cast<double>(norm_row(norm, x.shape));
-  const double eps = norm.real(Key::Eps), top = static_cast<double>(int64_t{1} << 30) / count;
+  const auto bits = static_cast<double>(int64_t{1} << 30);
+  const double eps = norm.real(Key::Eps), top = bits / summed_at_once(norm, x.shape);  // steps of the largest square
   RowVariance v{};
   v.most = std::min(256 * x.scale(), std::sqrt(widest * count));  // two codes are no further apart
   v.square = std::max(v.most * v.most / std::min(32767.0, top), 1.1 * eps / top);
@@ -163,11 +170,12 @@ RowVariance row_variance(const Node& norm, const Type& x) {
   const bool coarse = (count <= kShort && v.square / std::sqrt(12 * count) > 0.02 * (least + eps)) ||
                       (measured && v.square > smallest + eps);
   v.fine = x.dtype != DType::I8 || coarse;
+  v.coarser = static_cast<int64_t>(std::ceil(count * (v.fine ? top : std::min(32767.0, top)) / bits));
   if (!v.fine) return v;
   v.most = x.dtype == DType::I8     ? 256 * x.scale()
            : norm.op == Op::RmsNorm ? 32768 * x.scale()
                                     : std::min(65536 * x.scale(), std::sqrt(widest * count));
-  choose_fine_squares(v, smallest, eps, count, x);
+  choose_fine_squares(v, smallest, eps, count, top, x);
   return v;
 }
 

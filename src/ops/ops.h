@@ -220,6 +220,7 @@ struct RowVariance {
   double
       nearer;  // squares of what is so many times nearer are taken once more, in steps that are finer. 1: they are not
   bool fine;   // squares have 32 bits
+  int64_t coarser;  // group_norm sums the squares of a plane, then the planes, in steps that are so many times coarser
 };
 RowVariance row_variance(const Node& norm, const Type& x);
 
