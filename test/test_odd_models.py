@@ -68,6 +68,58 @@ def test_integers_are_pytorchs(tmp_path, name, formula, draw, target):
     assert verdict.kind == "right" and verdict.equal == 1 and (verdict.sqnr is None or verdict.sqnr > 60), verdict.line()
 
 
+def lengths_and_places(m, n, ids, bytes):
+    """What masks are made of, of any integers."""
+    places = torch.arange(6)
+    window = (places <= n[:, None]) & (places > n[:, None] - 3)
+    starts = torch.cat([n, n + 2])
+    return places[None] < n[:, None], n.unsqueeze(1) <= places, window, 4 - n == places[:2], starts >= 3, ids != 0, ids[:, None] == 2, bytes[:, None] == bytes[None], bytes > 200
+
+
+def draw_lengths():
+    far = torch.tensor([2**31, 2**32 + 3, -(2**33), 2**62, 70_000, -70_000])
+    n = torch.where(torch.rand(2) < 0.3, far[torch.randint(0, 6, (2,))], torch.randint(-2, 8, (2,)))
+    return n, numbers(torch.int32, 0, 3, 5), numbers(torch.uint8, 190, 215, 4)
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+def test_integers_of_any_size_are_compared_on_the_npu(tmp_path, target):
+    """With small ones: a length, a position, the id of a padding. What is too large for 16 bits is on its side of them."""
+    verdict = judged(tmp_path, Formula(lengths_and_places), draw_lengths, target)
+    assert verdict.kind == "right" and verdict.equal == 1 and verdict.regions == 1 and not verdict.host and not verdict.reasons, verdict
+
+
+class MaskedByLength(Model):
+    def __init__(self, mask):
+        super().__init__(None, q=torch.nn.Linear(16, 16), k=torch.nn.Linear(16, 16))
+        self.mask = mask
+
+    def forward(self, x, given):
+        return torch.nn.functional.scaled_dot_product_attention(self.q(x), self.k(x), x, attn_mask=self.mask(given)[:, None])
+
+
+LENGTHS = [
+    ("length", lambda n: torch.arange(10)[None] < n[:, None], lambda: torch.randint(2, 11, (2,))),
+    ("kept", lambda keep: keep != 0, lambda: (torch.arange(10)[None] < torch.randint(2, 11, (2, 1))).long()),
+]
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+@pytest.mark.parametrize("name, mask, draw", LENGTHS, ids=[case[0] for case in LENGTHS])
+def test_masks_of_64_bit_inputs_are_made_on_the_npu(tmp_path, name, mask, draw, target):
+    verdict = judged(tmp_path, MaskedByLength(mask), lambda: (torch.randn(2, 10, 16), draw()), target)
+    assert verdict.kind == "right" and verdict.held_out > 28 and verdict.regions == 1 and not verdict.host and not verdict.reasons, verdict
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+def test_of_64_bits_that_stay_on_the_host_the_bits_are_the_reason(tmp_path, target):
+    """Two integers of which nothing is known: an input as int32 would help, and the advice says so."""
+    same = Formula(lambda m, a, x: torch.where(a[:, None] == a[None], x, 0.5 * x))
+    verdict = judged(tmp_path, same, lambda: (torch.randint(0, 3, (6,)), torch.randn(6, 6)), target)
+    (compared,) = [reason for reason in verdict.reasons if reason["op"] == "compare"]
+    assert compared["rule"] == "all.c9" and "export an input as int32" in compared["advice"], verdict
+
+
 # ---- writes
 
 
