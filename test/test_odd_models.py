@@ -26,11 +26,11 @@ class Formula(Model):
 U55_AND_U85 = ["ethos-u55-128", "ethos-u85-256"]
 
 
-def judged(folder, module, draw, target, flags=()):
+def judged(folder, module, draw, target, flags=(), decompose=False):
     """The verdict on `module`, fed with what `draw` gives: 8 samples to calibrate, 4 held out."""
     torch.manual_seed(0)
     samples = [draw() for _ in range(12)]
-    judge.write_case(module.eval().requires_grad_(False), samples[:8], samples[8:], folder)
+    judge.write_case(module.eval().requires_grad_(False), samples[:8], samples[8:], folder, decompose)
     return judge.judge(folder, target, flags)
 
 
@@ -188,6 +188,32 @@ class NormedAttention(torch.nn.Module):
 
 def test_normed_keys_do_not_cut(tmp_path):
     verdict = judged(tmp_path, NormedAttention(), lambda: (torch.randn(1, 21, 24),), "ethos-u85-256")
+    assert verdict.kind == "right" and verdict.regions == 1 and verdict.held_out > 28, verdict.line()
+
+
+class RotatedGroups(torch.nn.Module):
+    """Two heads of keys for four of queries, both turned pair by pair by their place, as language models have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv = torch.nn.Linear(32, 32, bias=False), torch.nn.Linear(32, 32, bias=False)
+        angles = torch.outer(torch.arange(12.0), 10000 ** (-torch.arange(0, 8, 2) / 8))
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def turned(self, x):
+        a, b = x[..., ::2], x[..., 1::2]
+        return torch.stack([a * self.cos - b * self.sin, a * self.sin + b * self.cos], -1).flatten(-2)
+
+    def forward(self, x):
+        q = self.q(x).view(1, 12, 4, 8).transpose(1, 2)
+        k, v = self.kv(x).view(1, 12, 2, 2, 8).permute(2, 0, 3, 1, 4)
+        return torch.nn.functional.scaled_dot_product_attention(self.turned(q), self.turned(k), v, is_causal=True, enable_gqa=True)
+
+
+def test_repeated_keys_that_are_scaled_do_not_cut(tmp_path):
+    """Decomposed, the keys are repeated, turned and scaled: of a number that changes their scale alone, nothing is left between the two."""
+    verdict = judged(tmp_path, RotatedGroups(), lambda: (torch.randn(1, 12, 32),), "ethos-u85-128", decompose=True)
     assert verdict.kind == "right" and verdict.regions == 1 and verdict.held_out > 28, verdict.line()
 
 
