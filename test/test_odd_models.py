@@ -306,7 +306,12 @@ def altitude(m, pressure):
     return 44330 * (1 - (pressure / 1013.25) ** 0.1903)
 
 
+def standardized(m, x):
+    return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)
+
+
 NOISY = [
+    ("standardized", Model(standardized), lambda: (torch.rand(1, 32) * 5 + 1000,)),
     ("altitude", Model(altitude), lambda: (torch.rand(1, 8) * 100 + 950,)),
     ("steps", Model(lambda m, x: torch.where(x > 1, 2 + 0.1 * x, torch.where(x < -1, -2.0, 8 * x.sign()))), lambda: (torch.randn(1, 24),)),
 ]
