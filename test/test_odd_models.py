@@ -328,6 +328,27 @@ def test_an_output_that_8_bits_make_noise_of_gets_16(tmp_path, name, module, dra
     assert limited.kind in ("right", "poor") and limited.cycles <= narrow.cycles, limited.line()
 
 
+def magnitudes(m, x):
+    return torch.log(torch.sqrt(x[:, 0] ** 2 + x[:, 1] ** 2) + 1e-4)
+
+
+SQUARES = [
+    ("magnitudes", magnitudes),
+    ("log_power", lambda m, x: torch.log(x[:, 0] * x[:, 0] + x[:, 1] * x[:, 1] + 1e-6)),
+    ("root_mean_square", lambda m, x: torch.log10(x.pow(2).mean((1, 2)).sqrt().clamp(min=1e-5))),
+    ("length", lambda m, x: torch.linalg.vector_norm(x, dim=2).log()),
+    ("directions", lambda m, x: x[:, 0] * torch.rsqrt(x[:, 0] ** 2 + x[:, 1] ** 2 + 1e-6)),
+]
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+@pytest.mark.parametrize("name, formula", SQUARES, ids=[case[0] for case in SQUARES])
+def test_squares_of_16_bits_have_32(tmp_path, name, formula, target):
+    """Of numbers between 0.001 and 1: in 16 bits, the squares of the small ones are zero, and the results had 3 to 11 dB."""
+    verdict = judged(tmp_path, Model(formula), lambda: (torch.randn(1, 2, 6, 32) * torch.logspace(-3, 0, 32),), target, ["--precision", "int16"])
+    assert verdict.kind == "right" and verdict.regions == 1 and verdict.held_out > 30, verdict.line()
+
+
 def compile_words(folder, flags=()):
     run = subprocess.run([judge.SWOOP, "compile", folder / "model.pt2", "--calibrate", folder / "calibrate.npz", "-o", folder / "words.pte", *flags], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
