@@ -26,11 +26,11 @@ class Formula(Model):
 U55_AND_U85 = ["ethos-u55-128", "ethos-u85-256"]
 
 
-def judged(folder, module, draw, target, flags=()):
+def judged(folder, module, draw, target, flags=(), decompose=False):
     """The verdict on `module`, fed with what `draw` gives: 8 samples to calibrate, 4 held out."""
     torch.manual_seed(0)
     samples = [draw() for _ in range(12)]
-    judge.write_case(module.eval().requires_grad_(False), samples[:8], samples[8:], folder)
+    judge.write_case(module.eval().requires_grad_(False), samples[:8], samples[8:], folder, decompose)
     return judge.judge(folder, target, flags)
 
 
@@ -66,6 +66,58 @@ INTEGERS = [
 def test_integers_are_pytorchs(tmp_path, name, formula, draw, target):
     verdict = judged(tmp_path, Formula(formula), draw, target)
     assert verdict.kind == "right" and verdict.equal == 1 and (verdict.sqnr is None or verdict.sqnr > 60), verdict.line()
+
+
+def lengths_and_places(m, n, ids, bytes):
+    """What masks are made of, of any integers."""
+    places = torch.arange(6)
+    window = (places <= n[:, None]) & (places > n[:, None] - 3)
+    starts = torch.cat([n, n + 2])
+    return places[None] < n[:, None], n.unsqueeze(1) <= places, window, 4 - n == places[:2], starts >= 3, ids != 0, ids[:, None] == 2, bytes[:, None] == bytes[None], bytes > 200
+
+
+def draw_lengths():
+    far = torch.tensor([2**31, 2**32 + 3, -(2**33), 2**62, 70_000, -70_000])
+    n = torch.where(torch.rand(2) < 0.3, far[torch.randint(0, 6, (2,))], torch.randint(-2, 8, (2,)))
+    return n, numbers(torch.int32, 0, 3, 5), numbers(torch.uint8, 190, 215, 4)
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+def test_integers_of_any_size_are_compared_on_the_npu(tmp_path, target):
+    """With small ones: a length, a position, the id of a padding. What is too large for 16 bits is on its side of them."""
+    verdict = judged(tmp_path, Formula(lengths_and_places), draw_lengths, target)
+    assert verdict.kind == "right" and verdict.equal == 1 and verdict.regions == 1 and not verdict.host and not verdict.reasons, verdict
+
+
+class MaskedByLength(Model):
+    def __init__(self, mask):
+        super().__init__(None, q=torch.nn.Linear(16, 16), k=torch.nn.Linear(16, 16))
+        self.mask = mask
+
+    def forward(self, x, given):
+        return torch.nn.functional.scaled_dot_product_attention(self.q(x), self.k(x), x, attn_mask=self.mask(given)[:, None])
+
+
+LENGTHS = [
+    ("length", lambda n: torch.arange(10)[None] < n[:, None], lambda: torch.randint(2, 11, (2,))),
+    ("kept", lambda keep: keep != 0, lambda: (torch.arange(10)[None] < torch.randint(2, 11, (2, 1))).long()),
+]
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+@pytest.mark.parametrize("name, mask, draw", LENGTHS, ids=[case[0] for case in LENGTHS])
+def test_masks_of_64_bit_inputs_are_made_on_the_npu(tmp_path, name, mask, draw, target):
+    verdict = judged(tmp_path, MaskedByLength(mask), lambda: (torch.randn(2, 10, 16), draw()), target)
+    assert verdict.kind == "right" and verdict.held_out > 28 and verdict.regions == 1 and not verdict.host and not verdict.reasons, verdict
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+def test_of_64_bits_that_stay_on_the_host_the_bits_are_the_reason(tmp_path, target):
+    """Two integers of which nothing is known: an input as int32 would help, and the advice says so."""
+    same = Formula(lambda m, a, x: torch.where(a[:, None] == a[None], x, 0.5 * x))
+    verdict = judged(tmp_path, same, lambda: (torch.randint(0, 3, (6,)), torch.randn(6, 6)), target)
+    (compared,) = [reason for reason in verdict.reasons if reason["op"] == "compare"]
+    assert compared["rule"] == "all.c9" and "export an input as int32" in compared["advice"], verdict
 
 
 # ---- writes
@@ -136,6 +188,32 @@ class NormedAttention(torch.nn.Module):
 
 def test_normed_keys_do_not_cut(tmp_path):
     verdict = judged(tmp_path, NormedAttention(), lambda: (torch.randn(1, 21, 24),), "ethos-u85-256")
+    assert verdict.kind == "right" and verdict.regions == 1 and verdict.held_out > 28, verdict.line()
+
+
+class RotatedGroups(torch.nn.Module):
+    """Two heads of keys for four of queries, both turned pair by pair by their place, as language models have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv = torch.nn.Linear(32, 32, bias=False), torch.nn.Linear(32, 32, bias=False)
+        angles = torch.outer(torch.arange(12.0), 10000 ** (-torch.arange(0, 8, 2) / 8))
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def turned(self, x):
+        a, b = x[..., ::2], x[..., 1::2]
+        return torch.stack([a * self.cos - b * self.sin, a * self.sin + b * self.cos], -1).flatten(-2)
+
+    def forward(self, x):
+        q = self.q(x).view(1, 12, 4, 8).transpose(1, 2)
+        k, v = self.kv(x).view(1, 12, 2, 2, 8).permute(2, 0, 3, 1, 4)
+        return torch.nn.functional.scaled_dot_product_attention(self.turned(q), self.turned(k), v, is_causal=True, enable_gqa=True)
+
+
+def test_repeated_keys_that_are_scaled_do_not_cut(tmp_path):
+    """Decomposed, the keys are repeated, turned and scaled: of a number that changes their scale alone, nothing is left between the two."""
+    verdict = judged(tmp_path, RotatedGroups(), lambda: (torch.randn(1, 12, 32),), "ethos-u85-128", decompose=True)
     assert verdict.kind == "right" and verdict.regions == 1 and verdict.held_out > 28, verdict.line()
 
 
@@ -228,7 +306,12 @@ def altitude(m, pressure):
     return 44330 * (1 - (pressure / 1013.25) ** 0.1903)
 
 
+def standardized(m, x):
+    return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)
+
+
 NOISY = [
+    ("standardized", Model(standardized), lambda: (torch.rand(1, 32) * 5 + 1000,)),
     ("altitude", Model(altitude), lambda: (torch.rand(1, 8) * 100 + 950,)),
     ("steps", Model(lambda m, x: torch.where(x > 1, 2 + 0.1 * x, torch.where(x < -1, -2.0, 8 * x.sign()))), lambda: (torch.randn(1, 24),)),
 ]
@@ -243,6 +326,27 @@ def test_an_output_that_8_bits_make_noise_of_gets_16(tmp_path, name, module, dra
     assert wide.kind == "right" and wide.held_out > 25 and wide.regions == 1 and wide.cycles <= narrow.cycles + 10_000, wide.line()
     limited = judge.judge(tmp_path, "ethos-u55-128", ["--max-cycles", str(int(narrow.cycles))])
     assert limited.kind in ("right", "poor") and limited.cycles <= narrow.cycles, limited.line()
+
+
+def magnitudes(m, x):
+    return torch.log(torch.sqrt(x[:, 0] ** 2 + x[:, 1] ** 2) + 1e-4)
+
+
+SQUARES = [
+    ("magnitudes", magnitudes),
+    ("log_power", lambda m, x: torch.log(x[:, 0] * x[:, 0] + x[:, 1] * x[:, 1] + 1e-6)),
+    ("root_mean_square", lambda m, x: torch.log10(x.pow(2).mean((1, 2)).sqrt().clamp(min=1e-5))),
+    ("length", lambda m, x: torch.linalg.vector_norm(x, dim=2).log()),
+    ("directions", lambda m, x: x[:, 0] * torch.rsqrt(x[:, 0] ** 2 + x[:, 1] ** 2 + 1e-6)),
+]
+
+
+@pytest.mark.parametrize("target", U55_AND_U85)
+@pytest.mark.parametrize("name, formula", SQUARES, ids=[case[0] for case in SQUARES])
+def test_squares_of_16_bits_have_32(tmp_path, name, formula, target):
+    """Of numbers between 0.001 and 1: in 16 bits, the squares of the small ones are zero, and the results had 3 to 11 dB."""
+    verdict = judged(tmp_path, Model(formula), lambda: (torch.randn(1, 2, 6, 32) * torch.logspace(-3, 0, 32),), target, ["--precision", "int16"])
+    assert verdict.kind == "right" and verdict.regions == 1 and verdict.held_out > 30, verdict.line()
 
 
 def compile_words(folder, flags=()):

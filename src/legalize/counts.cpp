@@ -1,6 +1,7 @@
 // Small integers that a model computes itself: ranks, places, members of a set. PyTorch gives them 64 bits; as exact
 // codes of 16 bits the NPU adds, compares and chooses them.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -180,9 +181,10 @@ ValueId as_count(Rewriter& rw, ValueId id) {
   return rw.make(op, counts, attrs, keeps_type ? with_shape(rw.type(counts[0]), type.shape) : type);
 }
 
-// Not for the NPU as it is: it has 64 bits, or the core compares codes alone.
+// Not for the NPU as it is: it has 64 bits, or no sign, or the core compares codes alone.
 bool needs_codes(const Rewriter& rw, ValueId id) {
-  return rw.type(id).dtype == DType::I64 || !facts_of(rw).has_booleans;
+  const DType dtype = rw.type(id).dtype;
+  return dtype == DType::I64 || dtype == DType::U8 || !facts_of(rw).has_booleans;
 }
 
 // sum of small integers  ->  of codes
@@ -275,12 +277,86 @@ bool remainder_of_counts(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// comparison of small integers  ->  of codes
+// An integer that is only compared with small ones: where it is beyond `within`, it may be any other that is beyond the
+// same end. Such an integer enters as codes whatever it is, because codes are cut off at their ends.
+struct Held {
+  ValueId id;
+  Extremes within;
+};
+
+// Both operands of a sum or a difference as held integers, for a result that is held; nothing if neither is small.
+std::optional<std::array<Held, 2>> held_operands(const Rewriter& rw, const Node& n, Extremes within) {
+  const ValueId a = n.inputs[0], b = n.inputs[1];
+  const bool adds = n.op == Op::Add;
+  if (const std::optional<Extremes> other = extremes_of(rw, b)) {
+    const int64_t low = adds ? -other->high : other->low, high = adds ? -other->low : other->high;
+    const std::optional<Extremes> left = counted(within.low + low, within.high + high);
+    return left ? std::optional(std::array{Held{a, *left}, Held{b, *other}}) : std::nullopt;
+  }
+  const std::optional<Extremes> other = extremes_of(rw, a);
+  if (!other) return std::nullopt;
+  const std::optional<Extremes> right = adds ? counted(within.low - other->high, within.high - other->low)
+                                             : counted(other->low - within.high, other->high - within.low);
+  return right ? std::optional(std::array{Held{a, *other}, Held{b, *right}}) : std::nullopt;
+}
+
+bool is_compared(const Type& type) { return is_integer_type(type) || (type.dtype == DType::U8 && !type.quantized()); }
+
+bool keeps_numbers(const Type& from, const Type& to) {
+  if (!is_compared(from) || !is_compared(to)) return false;
+  return from.dtype == to.dtype || byte_size(from.dtype) < byte_size(to.dtype);
+}
+
+// What is known of an operand of a comparison: of its value, or of its type.
+std::optional<Extremes> extremes_of_compared(const Rewriter& rw, ValueId id) {
+  if (std::optional<Extremes> known = extremes_of(rw, id)) return known;
+  const DType dtype = rw.type(id).dtype;
+  if (dtype == DType::I8) return counted(-128, 127);
+  if (dtype == DType::U8) return counted(0, 255);
+  const Node* n = rw.graph().producer(id);
+  const bool same = n && (is_moved(*n) || (n->op == Op::Cast && keeps_numbers(rw.type(n->inputs[0]), rw.type(id))));
+  return same ? extremes_of_compared(rw, n->inputs[0]) : std::nullopt;
+}
+
+ValueId as_codes(Rewriter& rw, Held held) {
+  const ValueId id = held.id;
+  if (extremes_of(rw, id)) return as_count(rw, id);
+  const Type type = count_type(rw.type(id).shape, {-kLargestCount, kLargestCount});
+  const Node* n = rw.graph().producer(id);
+  if (n && n->op == Op::Cast && keeps_numbers(rw.type(n->inputs[0]), rw.type(id)))
+    return as_codes(rw, {n->inputs[0], held.within});
+  if (n && (is_moved(*n) || n->op == Op::Concat)) {
+    const Op op = n->op;
+    const Attrs attrs = n->attrs;
+    std::vector<ValueId> parts;
+    for (const ValueId input : std::vector(n->inputs)) {
+      const ValueId part = as_codes(rw, {input, held.within});
+      const Type wide = with_shape(type, rw.type(part).shape);
+      parts.push_back(rw.type(part) == wide ? part : rw.make(Op::Quantize, {part}, {}, wide));
+    }
+    return rw.make(op, parts, attrs, type);
+  }
+  if (n && (n->op == Op::Add || n->op == Op::Sub)) {
+    const Op op = n->op;
+    const Attrs attrs = n->attrs;
+    if (const std::optional<std::array<Held, 2>> operands = held_operands(rw, *n, held.within)) {
+      const ValueId a = as_codes(rw, (*operands)[0]), b = as_codes(rw, (*operands)[1]);
+      return rw.make(op, {a, b}, attrs, type);
+    }
+  }
+  return rw.make(Op::Cast, {id}, {{Key::DType, DType::F32}}, type);
+}
+
+// comparison with small integers  ->  of codes
 bool compare_counts(Rewriter& rw, const Node& n) {
   const ValueId a = n.inputs[0], b = n.inputs[1];
   if (rw.value(a).constant && rw.value(b).constant) return false;
-  if (!needs_codes(rw, a) || !extremes_of(rw, a) || !extremes_of(rw, b)) return false;
-  rw.replace(n, rw.make(Op::Compare, {as_count(rw, a), as_count(rw, b)}, n.attrs));
+  if (!is_compared(rw.type(a)) || !is_compared(rw.type(b)) || !needs_codes(rw, a)) return false;
+  const std::optional<Extremes> of_a = extremes_of_compared(rw, a), of_b = extremes_of_compared(rw, b);
+  const std::optional<Extremes> small = of_b ? of_b : of_a;
+  const std::optional<Extremes> within = small ? counted(small->low - 1, small->high + 1) : std::nullopt;
+  if (!within) return false;
+  rw.replace(n, rw.make(Op::Compare, {as_codes(rw, {a, *within}), as_codes(rw, {b, *within})}, n.attrs));
   return true;
 }
 

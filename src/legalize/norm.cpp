@@ -274,13 +274,13 @@ bool expand_variance(Rewriter& rw, const Node& n) {
   bool narrow = rw.type(x).dtype == DType::I8;
   double fine = rw.type(x).scale() / (narrow ? 128 : 1);
   ValueId mean = average_rows(rw, x, i16_type({}, fine), 1, 1);
-  ValueId c = rw.make(Op::Sub, {widen(rw, x), mean}, {}, i16_type(rw.type(x).shape, narrow ? fine : 2 * fine));
-  // One square may be as large as the whole result times N. 16 bits are enough for the square of an 8-bit value.
-  double most = range_of(rw.type(c)).max, top = static_cast<double>(int64_t{1} << 30) / static_cast<double>(length);
-  if (narrow) {
-    most = std::min(most, std::sqrt(range_of(out).max * static_cast<double>(length)));
-    top = std::min(top, 32767.0);
-  }
+  // One square may be as large as the whole result times N, and what is beyond that saturates the result.
+  const double furthest = std::sqrt(range_of(out).max * static_cast<double>(length));
+  double step = narrow ? fine : std::min(2 * fine, furthest / 32767);
+  ValueId c = rw.make(Op::Sub, {widen(rw, x), mean}, {}, i16_type(rw.type(x).shape, step));
+  double most = std::min(range_of(rw.type(c)).max, furthest);
+  double top = static_cast<double>(int64_t{1} << 30) / static_cast<double>(length);
+  if (narrow) top = std::min(top, 32767.0);  // 16 bits are enough for the square of an 8-bit value
   double unit = most * most / top;
   ValueId square = rw.make(Op::Mul, {c, c}, {}, quantized(narrow ? DType::I16 : DType::I32, rw.type(c).shape, unit, 0));
   // The sum in a type whose scale carries the division, so that nothing is multiplied.

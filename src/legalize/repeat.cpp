@@ -68,14 +68,22 @@ ValueId lowest(Rewriter& rw, const Type& type, const Shape& shape) {
   return codes(rw, with_shape(type, shape), values, "lowest");
 }
 
-// A transpose reads it, in whatever shape. regor lets the operation before write a value transposed, and an elementwise
-// operation that repeats its operand then writes other numbers (the keys of Llama's attention).
+// By a number, which may change the scale alone: nothing is left of it then.
+bool is_scaled(const Rewriter& rw, const Node& n) {
+  if (n.op != Op::Mul) return n.op == Op::Quantize;
+  const auto is_number = [&](ValueId id) { return element_count(rw.type(id).shape) == 1; };
+  return std::any_of(n.inputs.begin(), n.inputs.end(), is_number);
+}
+
+// A transpose reads it, in whatever shape and scale. regor lets the operation before write a value transposed, and an
+// elementwise operation that repeats its operand then writes other numbers (the keys of Llama's attention).
 bool is_turned(const Rewriter& rw, ValueId id) {
   const std::vector<Use>& uses = rw.value(id).uses;
   return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
     if (use.node == kNone) return false;
     const Node& reader = rw.graph().node(use.node);
-    return reader.op == Op::Transpose || (reader.op == Op::Reshape && is_turned(rw, reader.outputs[0]));
+    const bool same = reader.op == Op::Reshape || is_scaled(rw, reader);
+    return reader.op == Op::Transpose || (same && is_turned(rw, reader.outputs[0]));
   });
 }
 

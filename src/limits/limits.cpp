@@ -83,13 +83,6 @@ std::string rank_fits(const Query& q) {
   return "";
 }
 
-std::string has_form(const Query& q) {
-  if (has_npu_form(q.node.op, q.target.family)) return "";
-  // A softmax, say, gets a form once it is quantized.
-  if (info(q.node.op).policy != Policy::KeepFloat && !types_are_integers(q).empty()) return "";
-  return fmt::format("{}", q.node.op == Op::Opaque ? std::string_view(q.node.text(Key::Target)) : name_of(q.node.op));
-}
-
 std::string no_booleans(const Query& q) {
   // At a port, a boolean is a byte.
   if (q.node.op == Op::Cast && (q.in(0).quantized() || q.out().quantized())) return "";
@@ -99,6 +92,15 @@ std::string no_booleans(const Query& q) {
   for (ValueId id : q.node.outputs)
     if (q.graph.type(id).dtype == DType::Bool) return fmt::format("{} is boolean", q.graph.value(id).name);
   return "";
+}
+
+std::string has_form(const Query& q) {
+  if (has_npu_form(q.node.op, q.target.family)) return "";
+  // A softmax, say, gets a form once it is quantized, and a comparison where its integers are small.
+  if (info(q.node.op).policy != Policy::KeepFloat && !types_are_integers(q).empty()) return "";
+  if (q.node.op != Op::Opaque && !integers_are_narrow(q).empty()) return "";
+  if (q.node.op != Op::Opaque && !q.facts.has_booleans && !no_booleans(q).empty()) return "";
+  return fmt::format("{}", q.node.op == Op::Opaque ? std::string_view(q.node.text(Key::Target)) : name_of(q.node.op));
 }
 
 std::string keeps_fractions(const Query& q) {
@@ -258,7 +260,8 @@ const Row kRows[] = {
      "integers of at most 32 bits",
      {},
      integers_are_narrow,
-     "where the numbers fit into 32 bits, say so in the model: x.argmax(1).to(torch.int32)"},
+     "where the numbers fit into 32 bits, say so: export an input as int32 (example.to(torch.int32)), and in the model "
+     "write x.argmax(1).to(torch.int32)"},
     {"all.c3",
      nullptr,
      "every op",

@@ -85,6 +85,10 @@ constexpr Case kCases[] = {
      "and of i32"},
     {"all.c9", "%x: i32[1,4], %l: i64[1,4]", "%y = add %x, %x : i32[1,4]", "%y = add %l, %l : i64[1,4]",
      "l is a 64-bit integer"},
+    {"all.c9", "%x: i32[1,4], %l: i64[1,4]", "%y = add %x, %x : i32[1,4]", "%y = compare %l, %l fn=\"lt\" : bool[1,4]",
+     "l is a 64-bit integer"},
+    {"u55.c1", "%x: i32[1,4]", "%y = add %x, %x : i32[1,4]", "%y = compare %x, %x fn=\"lt\" : bool[1,4]",
+     "y is boolean"},
 };
 
 Support support_of(const Case& c, std::string_view node, const NpuTarget& target) {
