@@ -128,6 +128,15 @@ TEST(Numerics, layer_norm_of_any_width) {
     }
 }
 
+TEST(Numerics, layer_norm_of_more_rows_than_sram_holds) {
+  Errors errors = run(
+      "graph \"main\" (%x : i8[2,420,256] q(0.03, -3))\n%y = layer_norm %x, _, _ axis=2 eps=1e-5 inner=d[0.5, 2.5] : "
+      "i8[2,420,256] q(0.03, 2)\nreturn %y\n",
+      kU85);
+  EXPECT_LE(errors.most, 1.01);
+  EXPECT_GE(errors.sqnr, 46);
+}
+
 TEST(Numerics, layer_norm_of_rows_with_very_different_deviations) {
   // Deviation 2 steps, where calibration saw rows of up to 60: a table for each part of that range.
   std::string text =
