@@ -59,16 +59,25 @@ ValueId reduce(Rewriter& rw, Op op, ValueId x, Ints axes, Type type) {
   return rw.make(op, {x}, {{Key::Axes, std::move(axes)}, {Key::Keepdim, true}}, std::move(type));
 }
 
-ValueId max_of_rows(Rewriter& rw, ValueId x) {
-  int64_t axis = rw.type(x).rank() - 1, length = rw.type(x).shape.back();
+bool is_halved_well(const Rewriter& rw, const Type& type) {
   const NpuFacts& facts = facts_of(rw);
-  if (facts.slices_leave_bricks && length > facts.brick && length % facts.brick != 0 && axis > 0) {
-    Ints swap;
-    for (int64_t i = 0; i <= axis; ++i) swap.push_back(i);
-    std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
-    ValueId turned = transpose(rw, x, swap);
-    return transpose(rw, reduce(rw, Op::ReduceMax, turned, {axis - 1}, rw.type(x)), swap);
-  }
+  if (!facts.slices_leave_bricks) return true;
+  const int64_t length = type.shape.back(), room = target_of(rw).staging_bytes;
+  if (length > facts.brick && length % facts.brick != 0) return false;
+  return room == 0 || 2 * element_count(type.shape) < room;  // measured with 8 and with 16 bits
+}
+
+ValueId extreme_of_turned(Rewriter& rw, Op op, ValueId x) {
+  const int64_t axis = rw.type(x).rank() - 1;
+  Ints swap;
+  for (int64_t i = 0; i <= axis; ++i) swap.push_back(i);
+  std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+  return transpose(rw, reduce(rw, op, transpose(rw, x, swap), {axis - 1}, rw.type(x)), swap);
+}
+
+ValueId max_of_rows(Rewriter& rw, ValueId x) {
+  const int64_t axis = rw.type(x).rank() - 1;
+  if (!is_halved_well(rw, rw.type(x)) && axis > 0) return extreme_of_turned(rw, Op::ReduceMax, x);
   return by_halves(rw, Op::Maximum, x, axis);
 }
 
