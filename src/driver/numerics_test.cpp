@@ -109,6 +109,18 @@ TEST(Numerics, transposed_conv_with_every_stride) {
           }
 }
 
+TEST(Numerics, operands_of_8_and_of_16_bits) {
+  for (const char* op : {"add", "sub", "mul", "maximum"})
+    for (const std::string& target : {kU55, kU85}) {
+      const char* from = std::string(op) == "mul" ? "0.002" : "0.0002";
+      Errors errors = run(fmt::format("graph \"main\" (%x : i8[1,3,5,16] q(0.05, 7), %y : i16[1,3,5,16] q({}, 0))\n"
+                                      "%z = {} %x, %y : i8[1,3,5,16] q(0.06, -4)\nreturn %z\n",
+                                      from, op),
+                          target);
+      EXPECT_LE(errors.most, 1.01) << op << target;
+    }
+}
+
 // -- composites
 
 TEST(Numerics, layer_norm_of_any_width) {

@@ -180,6 +180,17 @@ ValueId times_one(Rewriter& rw, ValueId x, Attrs attrs, Type type) {
   return rw.make(Op::Mul, {x, one}, std::move(attrs), std::move(type));
 }
 
+bool reads_slowly(const Rewriter& rw, ValueId x) {
+  return facts_of(rw).slow_elementwise_from_dram && comes_from_dram(rw, x);
+}
+
+ValueId widen(Rewriter& rw, ValueId x) {
+  if (rw.type(x).dtype != DType::I8) return x;
+  Type type = i16_type(rw.type(x).shape, rw.type(x).scale() / 128);
+  if (reads_slowly(rw, x)) return rw.make(Op::Quantize, {x}, {}, type);
+  return rw.make(Op::Mul, {x, scalar(rw, DType::I8, type.rank(), 1, 1.0)}, {}, type);
+}
+
 bool computes_on_codes(const Rewriter& rw, const Node& n) {
   auto coded = [&](ValueId id) {
     const Type& type = rw.type(id);

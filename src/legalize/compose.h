@@ -66,6 +66,13 @@ inline ValueId as_i32(Rewriter& rw, ValueId x) {
 // The same numbers in another type, by a product with one.
 ValueId times_one(Rewriter& rw, ValueId x, Attrs attrs, Type type);
 
+// Whether an elementwise operation should not be what reads x.
+bool reads_slowly(const Rewriter& rw, ValueId x);
+
+// 8-bit x in 16 bits, 1/128 of a step, so that differences of codes fit and both scales of a subtraction are whole
+// numbers. As a product it may be chained to its reader; but some cores read DRAM faster for a pool (a requantize).
+ValueId widen(Rewriter& rw, ValueId x);
+
 // Of x in 16 bits, whether 32 bits can tell how often `alpha` goes into it (rounded.cpp).
 bool has_multiples(const Type& x, double alpha);
 

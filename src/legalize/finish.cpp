@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "legalize/common.h"
+#include "legalize/compose.h"
 
 namespace swoop {
 
@@ -64,6 +64,22 @@ bool shrink_transpose(Rewriter& rw, const Node& n) {
   return true;
 }
 
+// add(x, y) of 8 and of 16 bits  ->  of 16 bits; sub, mul, and where extremes take scales along, those. What it computes
+// stays the same. regor fuses the scales of two operands of one type only: 24 x 24 x 64 on U55-128 take 92 instead of
+// 248 kcycles, on U85-256 34 instead of 80, and half of the SRAM.
+bool widen_narrow_operand(Rewriter& rw, const Node& n) {
+  const bool extreme = n.op == Op::Maximum || n.op == Op::Minimum;
+  if (extreme && !facts_of(rw).chains_elementwise) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    const Type &narrow = rw.type(n.inputs[i]), &wide = rw.type(n.inputs[1 - i]);
+    if (!is_codes(narrow) || narrow.dtype != DType::I8 || !is_codes(wide) || wide.dtype != DType::I16) continue;
+    if (rw.value(n.inputs[i]).constant) continue;
+    rw.set_input(n, i, widen(rw, n.inputs[i]));
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::span<const Rule> dims_rules();
@@ -79,6 +95,9 @@ std::span<const Rule> finish_rules() {
     std::vector<Rule> all(reduction_rules().begin(), reduction_rules().end());
     all.insert(all.end(), turn_rules().begin(), turn_rules().end());  // before shrink-transpose: what it leaves
     all.push_back({"shrink-transpose", {Op::Transpose}, shrink_transpose});
+    all.push_back({"widen-narrow-operand",
+                   {Op::Add, Op::Sub, Op::Mul, Op::Maximum, Op::Minimum},
+                   widen_narrow_operand});
     all.insert(all.end(), padding_rules().begin(), padding_rules().end());
     all.insert(all.end(), dims_rules().begin(), dims_rules().end());
     all.insert(all.end(), repeat_rules().begin(), repeat_rules().end());  // after dims, which repeat operands

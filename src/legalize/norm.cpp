@@ -40,19 +40,6 @@ ValueId spread_groups(Rewriter& rw, ValueId x, int64_t channels) {
   return reshape(rw, x, {shape[0], 1, 1, channels});
 }
 
-bool reads_slowly(const Rewriter& rw, ValueId x) {
-  return facts_of(rw).slow_elementwise_from_dram && comes_from_dram(rw, x);
-}
-
-// 8-bit x in 16 bits, 1/128 of a step, so that differences of codes fit and both scales of a subtraction are whole
-// numbers. As a product it may be chained to its reader; but some cores read DRAM faster for a pool (a requantize).
-ValueId widen(Rewriter& rw, ValueId x) {
-  if (rw.type(x).dtype != DType::I8) return x;
-  Type type = i16_type(rw.type(x).shape, rw.type(x).scale() / 128);
-  if (reads_slowly(rw, x)) return rw.make(Op::Quantize, {x}, {}, type);
-  return rw.make(Op::Mul, {x, scalar(rw, DType::I8, type.rank(), 1, 1.0)}, {}, type);
-}
-
 // x - mean(x) of rows of at most 128 as one 1x1 convolution with the weights N * I - 1, exact in 8 bits: on U55 with 64
 // channels 1.0 cycles per element against 2.6 for sum, widening and subtraction.
 constexpr int64_t kMaxCentredByConv = 128;
