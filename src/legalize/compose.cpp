@@ -184,6 +184,12 @@ bool reads_slowly(const Rewriter& rw, ValueId x) {
   return facts_of(rw).slow_elementwise_from_dram && comes_from_dram(rw, x);
 }
 
+bool is_near(const Rewriter& rw, ValueId x) {
+  constexpr int64_t kParts = 4;
+  const int64_t room = target_of(rw).staging_bytes;
+  return room == 0 || (!comes_from_dram(rw, x) && kParts * byte_count(rw.type(x)) <= room);
+}
+
 ValueId widen(Rewriter& rw, ValueId x) {
   if (rw.type(x).dtype != DType::I8) return x;
   Type type = i16_type(rw.type(x).shape, rw.type(x).scale() / 128);

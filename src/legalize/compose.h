@@ -69,6 +69,9 @@ ValueId times_one(Rewriter& rw, ValueId x, Attrs attrs, Type type);
 // Whether an elementwise operation should not be what reads x.
 bool reads_slowly(const Rewriter& rw, ValueId x);
 
+// Whether x is in SRAM, and what is made of it: all that is in between takes room as well.
+bool is_near(const Rewriter& rw, ValueId x);
+
 // 8-bit x in 16 bits, 1/128 of a step, so that differences of codes fit and both scales of a subtraction are whole
 // numbers. As a product it may be chained to its reader; but some cores read DRAM faster for a pool (a requantize).
 ValueId widen(Rewriter& rw, ValueId x);

@@ -26,9 +26,9 @@ std::span<const Rule> expand_rules() {
   static const std::vector<Rule> kRules = [] {
     std::vector<Rule> all;
     for (std::span<const Rule> part :
-         {piece_rules(), norm_rules(), attention_rules(), softmax_rules(), pooling_rules(), computed_weight_rules(), window_rules(),
-          convolution_rules(), shuffle_rules(), transposed_rules(), resample_rules(), gather_rules(), integer_rules(),
-          count_rules(), arithmetic_rules(), rounded_rules(), product_rules(), primitive_rules()})
+         {piece_rules(), norm_rules(), attention_rules(), softmax_rules(), pooling_rules(), computed_weight_rules(),
+          window_rules(), convolution_rules(), shuffle_rules(), transposed_rules(), resample_rules(), gather_rules(),
+          integer_rules(), count_rules(), arithmetic_rules(), rounded_rules(), product_rules(), primitive_rules()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

@@ -8,8 +8,8 @@ namespace swoop {
 
 namespace {
 
-// layer_norm(x), rms_norm(x) of more rows than SRAM holds  ->  of pieces of the rows. Two tensors of twice the operand's
-// bits must fit: [1500,384] on U85-256 takes 1.13 instead of 1.72 Mcycles.
+// layer_norm(x), rms_norm(x) of more rows than SRAM holds  ->  of pieces of the rows. Two tensors of twice the
+// operand's bits must fit: [1500,384] on U85-256 takes 1.13 instead of 1.72 Mcycles.
 bool cut_normed_rows(Rewriter& rw, const Node& n) {
   const NpuTarget& target = target_of(rw);
   if (!target.facts().slow_elementwise_from_dram || target.staging_bytes == 0) return false;
