@@ -83,7 +83,9 @@ struct LoweredGraph {
 inline Result<LoweredGraph> lowered(const std::string& text, const std::string& target_name) {
   TRY_ASSIGN(Graph graph, parse(text));
   CompileOptions options;
-  Pipeline pipeline{.options = options, .target = *parse_target(target_name)};
+  options.target = target_name;
+  Pipeline pipeline{.options = options};
+  TRY_ASSIGN(pipeline.target, target_of(options));
   TRY(run_steps(graph, pipeline, "ports", "partition"));
   const Partition& parts = pipeline.partition;
   for (const HostReason& host : parts.host) return error("{} stays on the host: {}", host.op, host.reason);

@@ -109,6 +109,18 @@ TEST(Numerics, transposed_conv_with_every_stride) {
           }
 }
 
+TEST(Numerics, operands_of_8_and_of_16_bits) {
+  for (const char* op : {"add", "sub", "mul", "maximum"})
+    for (const std::string& target : {kU55, kU85}) {
+      const char* from = std::string(op) == "mul" ? "0.002" : "0.0002";
+      Errors errors = run(fmt::format("graph \"main\" (%x : i8[1,3,5,16] q(0.05, 7), %y : i16[1,3,5,16] q({}, 0))\n"
+                                      "%z = {} %x, %y : i8[1,3,5,16] q(0.06, -4)\nreturn %z\n",
+                                      from, op),
+                          target);
+      EXPECT_LE(errors.most, 1.01) << op << target;
+    }
+}
+
 // -- composites
 
 TEST(Numerics, layer_norm_of_any_width) {
@@ -126,6 +138,15 @@ TEST(Numerics, layer_norm_of_any_width) {
         EXPECT_GE(errors.sqnr, measured && length > 2 ? 46 : 42) << text.substr(0, 100);
       }
     }
+}
+
+TEST(Numerics, layer_norm_of_more_rows_than_sram_holds) {
+  Errors errors = run(
+      "graph \"main\" (%x : i8[2,420,256] q(0.03, -3))\n%y = layer_norm %x, _, _ axis=2 eps=1e-5 inner=d[0.5, 2.5] : "
+      "i8[2,420,256] q(0.03, 2)\nreturn %y\n",
+      kU85);
+  EXPECT_LE(errors.most, 1.01);
+  EXPECT_GE(errors.sqnr, 46);
 }
 
 TEST(Numerics, layer_norm_of_rows_with_very_different_deviations) {

@@ -5,6 +5,7 @@
 #include "clean/clean.h"
 #include "driver/cost.h"
 #include "legalize/legalize.h"
+#include "npu/npu.h"
 #include "support/check.h"
 #include "support/nearest.h"
 #include "support/timer.h"
@@ -202,6 +203,7 @@ std::string_view step_before(std::string_view name) { return pipeline_steps()[nu
 Result<NpuTarget> target_of(const CompileOptions& options) {
   TRY_ASSIGN(NpuTarget target, parse_target(options.target));
   target.plain_stream = options.plain_stream;
+  TRY_ASSIGN(target.staging_bytes, staging_bytes(target, options.npu));
   return target;
 }
 

@@ -117,7 +117,8 @@ Result<std::string> run_case(const Case& c) {
   CompileOptions options;
   options.samples = "random:0";  // for the steps of a model that is to be quantized
   Pipeline pipeline{.options = options};
-  TRY_ASSIGN(pipeline.target, parse_target(c.target));
+  options.target = c.target;
+  TRY_ASSIGN(pipeline.target, target_of(options));
   const std::string before = print_body(*graph);
   size_t hits = 0;
   for (const std::string& name : c.run) {

@@ -34,6 +34,23 @@ inline bool enters(const Rewriter& rw, ValueId x) {
   return !producer || (producer->op == Op::Quantize && !rw.type(producer->inputs[0]).quantized());
 }
 
+inline int64_t byte_count(const Type& type) {
+  return element_count(type.shape) * static_cast<int64_t>(byte_size(type.dtype));
+}
+
+inline bool fits_sram(const Rewriter& rw, const Type& type) {
+  const int64_t room = target_of(rw).staging_bytes;
+  return room == 0 || byte_count(type) <= room;
+}
+
+// Where it comes from is read from DRAM: an input, or part of what SRAM does not hold.
+inline bool comes_from_dram(const Rewriter& rw, ValueId x) {
+  const Node* producer = rw.graph().producer(x);
+  for (; producer && (producer->op == Op::Reshape || producer->op == Op::Slice); producer = rw.graph().producer(x))
+    x = producer->inputs[0];
+  return enters(rw, x) || !fits_sram(rw, rw.type(x));
+}
+
 // The channels of an input that is an image.
 constexpr int64_t kFewChannels = 4;
 

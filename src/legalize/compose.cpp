@@ -59,16 +59,25 @@ ValueId reduce(Rewriter& rw, Op op, ValueId x, Ints axes, Type type) {
   return rw.make(op, {x}, {{Key::Axes, std::move(axes)}, {Key::Keepdim, true}}, std::move(type));
 }
 
-ValueId max_of_rows(Rewriter& rw, ValueId x) {
-  int64_t axis = rw.type(x).rank() - 1, length = rw.type(x).shape.back();
+bool is_halved_well(const Rewriter& rw, const Type& type) {
   const NpuFacts& facts = facts_of(rw);
-  if (facts.slices_leave_bricks && length > facts.brick && length % facts.brick != 0 && axis > 0) {
-    Ints swap;
-    for (int64_t i = 0; i <= axis; ++i) swap.push_back(i);
-    std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
-    ValueId turned = transpose(rw, x, swap);
-    return transpose(rw, reduce(rw, Op::ReduceMax, turned, {axis - 1}, rw.type(x)), swap);
-  }
+  if (!facts.slices_leave_bricks) return true;
+  const int64_t length = type.shape.back(), room = target_of(rw).staging_bytes;
+  if (length > facts.brick && length % facts.brick != 0) return false;
+  return room == 0 || 2 * element_count(type.shape) < room;  // measured with 8 and with 16 bits
+}
+
+ValueId extreme_of_turned(Rewriter& rw, Op op, ValueId x) {
+  const int64_t axis = rw.type(x).rank() - 1;
+  Ints swap;
+  for (int64_t i = 0; i <= axis; ++i) swap.push_back(i);
+  std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+  return transpose(rw, reduce(rw, op, transpose(rw, x, swap), {axis - 1}, rw.type(x)), swap);
+}
+
+ValueId max_of_rows(Rewriter& rw, ValueId x) {
+  const int64_t axis = rw.type(x).rank() - 1;
+  if (!is_halved_well(rw, rw.type(x)) && axis > 0) return extreme_of_turned(rw, Op::ReduceMax, x);
   return by_halves(rw, Op::Maximum, x, axis);
 }
 
@@ -169,6 +178,23 @@ ValueId times_one(Rewriter& rw, ValueId x, Attrs attrs, Type type) {
   const Type& from = rw.type(x);
   ValueId one = scalar(rw, from.dtype, from.rank(), 1, 1.0);
   return rw.make(Op::Mul, {x, one}, std::move(attrs), std::move(type));
+}
+
+bool reads_slowly(const Rewriter& rw, ValueId x) {
+  return facts_of(rw).slow_elementwise_from_dram && comes_from_dram(rw, x);
+}
+
+bool is_near(const Rewriter& rw, ValueId x) {
+  constexpr int64_t kParts = 4;
+  const int64_t room = target_of(rw).staging_bytes;
+  return room == 0 || (!comes_from_dram(rw, x) && kParts * byte_count(rw.type(x)) <= room);
+}
+
+ValueId widen(Rewriter& rw, ValueId x) {
+  if (rw.type(x).dtype != DType::I8) return x;
+  Type type = i16_type(rw.type(x).shape, rw.type(x).scale() / 128);
+  if (reads_slowly(rw, x)) return rw.make(Op::Quantize, {x}, {}, type);
+  return rw.make(Op::Mul, {x, scalar(rw, DType::I8, type.rank(), 1, 1.0)}, {}, type);
 }
 
 bool computes_on_codes(const Rewriter& rw, const Node& n) {

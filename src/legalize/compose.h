@@ -24,8 +24,15 @@ ValueId reduce(Rewriter& rw, Op op, ValueId x, Ints axes, Type type);  // keeps 
 // max over the last dim, which stays with size 1, by halving: MAXIMUM of two overlapping slices is 5 (U55) to 14 (U85)
 // times cheaper than REDUCE_MAX over channels (measured 4.0 -> 0.73 and 4.0 -> 0.28 cycles per element). On U85 a slice
 // that does not begin at a multiple of 16 takes the tensor out of brick format (7 cycles per element for 1500 columns
-// in DRAM): there a transpose and a REDUCE_MAX along the width are cheaper (0.8).
+// in DRAM): there a transpose and a REDUCE_MAX along the width are cheaper (0.8). So are they where SRAM does not hold
+// the rows and their halves: 6 x 1536 x 1536 scores took 112 Mcycles with all that is done with them, and take 36.
 ValueId max_of_rows(Rewriter& rw, ValueId x);
+
+// Whether halves of a tensor's last dim are read well.
+bool is_halved_well(const Rewriter& rw, const Type& type);
+
+// The largest or smallest of each row: the last two dims are swapped, and swapped back.
+ValueId extreme_of_turned(Rewriter& rw, Op op, ValueId x);
 
 // The same for any axis, and for MINIMUM.
 ValueId by_halves(Rewriter& rw, Op op, ValueId x, int64_t axis);
@@ -58,6 +65,16 @@ inline ValueId as_i32(Rewriter& rw, ValueId x) {
 
 // The same numbers in another type, by a product with one.
 ValueId times_one(Rewriter& rw, ValueId x, Attrs attrs, Type type);
+
+// Whether an elementwise operation should not be what reads x.
+bool reads_slowly(const Rewriter& rw, ValueId x);
+
+// Whether x is in SRAM, and what is made of it: all that is in between takes room as well.
+bool is_near(const Rewriter& rw, ValueId x);
+
+// 8-bit x in 16 bits, 1/128 of a step, so that differences of codes fit and both scales of a subtraction are whole
+// numbers. As a product it may be chained to its reader; but some cores read DRAM faster for a pool (a requantize).
+ValueId widen(Rewriter& rw, ValueId x);
 
 // Of x in 16 bits, whether 32 bits can tell how often `alpha` goes into it (rounded.cpp).
 bool has_multiples(const Type& x, double alpha);

@@ -6,6 +6,7 @@ std::span<const Rule> computed_weight_rules();
 std::span<const Rule> window_rules();
 std::span<const Rule> product_rules();
 std::span<const Rule> primitive_rules();
+std::span<const Rule> piece_rules();  // before what expands them
 std::span<const Rule> norm_rules();
 std::span<const Rule> softmax_rules();
 std::span<const Rule> attention_rules();
@@ -26,9 +27,10 @@ std::span<const Rule> expand_rules() {
   static const std::vector<Rule> kRules = [] {
     std::vector<Rule> all;
     for (std::span<const Rule> part :
-         {norm_rules(), attention_rules(), softmax_rules(), pooling_rules(), computed_weight_rules(), window_rules(),
-          convolution_rules(), shuffle_rules(), transposed_rules(), resample_rules(), gather_rules(), integer_rules(),
-          count_rules(), square_rules(), arithmetic_rules(), rounded_rules(), product_rules(), primitive_rules()})
+         {piece_rules(), norm_rules(), attention_rules(), softmax_rules(), pooling_rules(), computed_weight_rules(),
+          window_rules(), convolution_rules(), shuffle_rules(), transposed_rules(), resample_rules(), gather_rules(),
+          integer_rules(), count_rules(), square_rules(), arithmetic_rules(), rounded_rules(), product_rules(),
+          primitive_rules()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

@@ -250,6 +250,11 @@ Result<void> check_npu_options(const NpuTarget& target, const NpuOptions& option
   return {};
 }
 
+Result<int64_t> staging_bytes(const NpuTarget& target, const NpuOptions& options) {
+  TRY_ASSIGN(const NpuSystem system, resolve_system(target, options));
+  return system.feature_maps == NpuMemory::Dram ? system.arena_cache_size : 0;
+}
+
 Result<Optimise> parse_optimise(std::string_view name) {
   if (name == "Performance") return Optimise::Performance;
   if (name == "Size") return Optimise::Size;

@@ -47,9 +47,12 @@ void guard_operands(tosa::Body& body, const Judge& reads_wrongly) {
 class SliceGuard {
  public:
   SliceGuard(tosa::Body& body, const NpuTarget& target)
-      : body_(body), target_(target), producer_(body.tensors.size(), kNone) {
-    for (size_t i = 0; i < body.operators.size(); ++i)
+      : body_(body), target_(target), producer_(body.tensors.size(), kNone), readers_(body.tensors.size()) {
+    for (size_t i = 0; i < body.operators.size(); ++i) {
       for (tosa::TensorId output : body.operators[i].outputs) producer_[output] = i;
+      for (tosa::TensorId input : body.operators[i].inputs) ++readers_[input];
+    }
+    for (tosa::TensorId output : body.outputs) ++readers_[output];
   }
 
   void run() {
@@ -65,11 +68,13 @@ class SliceGuard {
   static bool is_reduction(const tosa::Operator& op) { return tosa::name(op.op).starts_with("REDUCE_"); }
 
   // The SLICE that a tensor is a view of, for regor: RESHAPEs do not keep it from joining the two. In front of a
-  // reduction nor does a RESCALE, which becomes part of it, if what is sliced is computed here.
+  // reduction nor does a RESCALE, which becomes part of it if nothing else reads its result, and if what is sliced is
+  // computed here.
   const tosa::Operator* slice_behind(tosa::TensorId id, bool past_rescale) const {
     bool rescaled = false;
     for (const tosa::Operator* op = producer_of(id); op; op = producer_of(op->inputs[0])) {
       if (op->op == tosa::Op::Slice) return rescaled && !producer_of(op->inputs[0]) ? nullptr : op;
+      if (op->op == tosa::Op::Rescale && readers_[op->outputs[0]] > 1) return nullptr;
       rescaled |= op->op == tosa::Op::Rescale;
       if (op->op != tosa::Op::Reshape && !(past_rescale && op->op == tosa::Op::Rescale)) return nullptr;
     }
@@ -114,6 +119,7 @@ class SliceGuard {
   tosa::Body& body_;
   const NpuTarget& target_;
   std::vector<size_t> producer_;  // by tensor, of those that were there at the start
+  std::vector<int> readers_;      // by tensor, then
 };
 
 // The second operand of a product, turned: regor turns it once more, takes out both transposes, and with them what they

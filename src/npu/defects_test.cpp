@@ -39,6 +39,17 @@ tosa::Program sum_of_slice(bool computed) {
   return program;
 }
 
+// The same of a result that something else reads too: then its RESCALE is an operation of its own.
+tosa::Program sum_of_shared_slice() {
+  tosa::Program program;
+  tosa::Builder b(program);
+  auto part = b.slice(b.clamp(b.input("x", DType::I8, {1, 4, 8}), 0, 99), {0, 0, 4}, {1, 4, 4});
+  auto wide = b.rescale(part, {.multiplier = {1 << 30}, .shift = {23}, .to = DType::I16});
+  b.output(wide);
+  b.output(b.reduce_sum(b.rescale(wide, {.multiplier = {1 << 30}, .shift = {30}, .to = DType::I32}), 2));
+  return program;
+}
+
 // A product with what is turned, which may be an output too. The heads are two dims or one when it is turned.
 tosa::Program product_of_output(bool output, bool reshaped = false) {
   tosa::Program program;
@@ -112,6 +123,7 @@ TEST(AvoidDefects, keeps_a_slice_apart_from_who_would_misread_it_and_from_nobody
   EXPECT_EQ(pads_in(product_of_slice(1), "ethos-u85-256"), 0u);
   EXPECT_EQ(pads_in(sum_of_slice(true), "ethos-u55-128"), 1u);
   EXPECT_EQ(pads_in(sum_of_slice(false), "ethos-u55-128"), 0u);
+  EXPECT_EQ(pads_in(sum_of_shared_slice(), "ethos-u85-256"), 0u);
 }
 
 // A convolution that moves codes of 16 bits, its RESCALE by `multiplier` / 2^14, and another one.

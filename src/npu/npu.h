@@ -44,6 +44,9 @@ Result<std::vector<std::string>> memory_modes(const NpuOptions& options);
 // Checks config, names and sizes without compiling, so that the driver can complain before the long work.
 Result<void> check_npu_options(const NpuTarget& target, const NpuOptions& options);
 
+// Bytes of SRAM for feature maps, where those are in DRAM; 0: they are in SRAM.
+Result<int64_t> staging_bytes(const NpuTarget& target, const NpuOptions& options);
+
 // Optional; call it first thing in main(), before threads and large memory: it forks the small process from which every
 // compile is forked (1 ms instead of 1 ms per 30 MB in use). Without it compile_npu forks this process.
 void prepare_npu();

@@ -42,6 +42,7 @@ struct NpuTarget {
   int macs;                   // per cycle, all cores together: the number in the name
   int cores;                  // 2 for ethos-u65-512, else 1
   bool plain_stream = false;  // as asked for: the NPU writes no weights itself
+  int64_t staging_bytes = 0;  // of SRAM for feature maps, where those are in DRAM; 0: they are in SRAM
 
   const NpuFacts& facts() const { return facts_of(family); }
 
