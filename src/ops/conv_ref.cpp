@@ -89,21 +89,16 @@ template <int64_t stride>
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
 }
 
+SWOOP_CLONES void copy_each(const float* from, int64_t count, int64_t stride, float* to) {
+  if (stride == 1) return copy_each<1>(from, count, to);
+  if (stride == 2) return copy_each<2>(from, count, to);
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
+}
+
 // Windows of one row: what each reads with the same tap is `stride` apart.
 struct WindowRow {
   int64_t position, first, count;
 };
-
-SWOOP_CLONES void copy_rows(const float* from, std::span<const WindowRow> rows, int64_t stride, float* to) {
-  for (const WindowRow& row : rows) {
-    if (stride == 1)
-      copy_each<1>(from + row.position, row.count, to + row.first);
-    else if (stride == 2)
-      copy_each<2>(from + row.position, row.count, to + row.first);
-    else
-      for (int64_t i = 0; i < row.count; ++i) to[row.first + i] = from[row.position + i * stride];
-  }
-}
 
 // Rows [k0, k1) of columns [n0, n1) of the implicit matrix of windows.
 void pack_windows(const Geometry& geometry, const float* image, int64_t k0, int64_t k1, int64_t n0, int64_t n1,
@@ -124,7 +119,7 @@ void pack_windows(const Geometry& geometry, const float* image, int64_t k0, int6
     if (gathers)
       for (int64_t n = 0; n < columns; ++n) to[n] = from[geometry.positions[static_cast<size_t>(n0 + n)]];
     else
-      copy_rows(from, rows, stride, to);
+      for (const WindowRow& row : rows) copy_each(from + row.position, row.count, stride, to + row.first);
   }
 }
 
@@ -178,8 +173,8 @@ class SortedPlane {
     sorted_.resize(static_cast<size_t>(stride_ * lines_ * part_));
     for (int64_t first = 0; first < stride_; ++first)
       for (int64_t line = 0; line < lines_; ++line) {
-        float* to = sorted_.data() + (first * lines_ + line) * part_;
-        for (int64_t column = first; column < width_; column += stride_) *to++ = plane[line * width_ + column];
+        const int64_t count = (width_ - first + stride_ - 1) / stride_;
+        copy_each(plane + line * width_ + first, count, stride_, sorted_.data() + (first * lines_ + line) * part_);
       }
     return sorted_.data();
   }
