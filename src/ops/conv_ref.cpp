@@ -2,6 +2,7 @@
 // offset(k) + offset(p), for any number of spatial dims; so one table of each is all that a convolution adds to gemm.
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "ops/gemm.h"
 #include "ops/kernels.h"
@@ -28,30 +29,49 @@ std::vector<int64_t> offsets(const Shape& sizes, const Shape& strides, const Sha
   return list;
 }
 
-// Copies between an array [channels, small...] and the part of [channels, big...] that begins at `corner`.
-void copy_window(int64_t channels, const Shape& small, const Shape& big, const Shape& corner, const float* from,
-                 float* to, bool into_big) {
-  Shape strides = row_major_strides(big);
-  Shape ones(small.size(), 1);
-  int64_t row = small.back();
-  Shape rows_shape(small.begin(), small.end() - 1);
-  std::vector<int64_t> rows = offsets(rows_shape, Shape(strides.begin(), strides.end() - 1), ones);
+// The rows of an array `small` that lies in `big` from `corner` on, as numbers of rows of `big`.
+std::vector<int64_t> rows_inside(const Shape& small, const Shape& big, const Shape& corner) {
+  const Shape rows(small.begin(), small.end() - 1), big_rows(big.begin(), big.end() - 1);
+  const Shape strides = row_major_strides(big_rows);
+  std::vector<int64_t> list = offsets(rows, strides, Shape(rows.size(), 1));
   int64_t start = 0;
-  for (size_t i = 0; i < small.size(); ++i) start += corner[i] * strides[i];
-  int64_t plane = element_count(big);
-  auto total = static_cast<int64_t>(rows.size());
-  parallel_for(static_cast<size_t>(channels), kGrain / static_cast<size_t>(std::max<int64_t>(1, plane)) + 1,
-               [&](size_t first, size_t last) {
-                 for (auto c = static_cast<int64_t>(first); c < static_cast<int64_t>(last); ++c)
-                   for (int64_t r = 0; r < total; ++r) {
-                     int64_t at_big = c * plane + start + rows[static_cast<size_t>(r)];
-                     int64_t at_small = (c * total + r) * row;
-                     if (into_big)
-                       std::copy_n(from + at_small, row, to + at_big);
-                     else
-                       std::copy_n(from + at_big, row, to + at_small);
-                   }
-               });
+  for (size_t i = 0; i < rows.size(); ++i) start += corner[i] * strides[i];
+  for (int64_t& row : list) row += start;
+  return list;
+}
+
+size_t planes_at_once(int64_t plane) { return kGrain / static_cast<size_t>(std::max<int64_t>(1, plane)) + 1; }
+
+// An array [channels, small...] with zeros around it, as [channels, big...].
+void pad_with_zeros(int64_t channels, const Shape& small, const Shape& big, const Shape& corner, const float* from,
+                    float* to) {
+  const int64_t width = small.back(), big_width = big.back(), before = corner.back(), plane = element_count(big);
+  const std::vector<int64_t> rows = rows_inside(small, big, corner);
+  parallel_for(static_cast<size_t>(channels), planes_at_once(plane), [&](size_t first, size_t last) {
+    const float* row = from + static_cast<int64_t>(first * rows.size()) * width;
+    float* at = to + static_cast<int64_t>(first) * plane;
+    float* done = at;  // up to here
+    for (size_t c = first; c < last; ++c, at += plane)
+      for (int64_t inside : rows) {
+        float* start = at + inside * big_width + before;
+        std::fill(done, start, 0.0f);
+        done = std::copy_n(row, width, start);
+        row += width;
+      }
+    std::fill(done, at, 0.0f);
+  });
+}
+
+// The part [channels, small...] of an array [channels, big...] that begins at `corner`.
+void cut_out(int64_t channels, const Shape& small, const Shape& big, const Shape& corner, const float* from,
+             float* to) {
+  const int64_t width = small.back(), plane = element_count(big);
+  const std::vector<int64_t> rows = rows_inside(small, big, corner);
+  parallel_for(static_cast<size_t>(channels), planes_at_once(plane), [&](size_t first, size_t last) {
+    float* row = to + static_cast<int64_t>(first * rows.size()) * width;
+    for (auto c = static_cast<int64_t>(first); c < static_cast<int64_t>(last); ++c)
+      for (int64_t inside : rows) row = std::copy_n(from + c * plane + inside * big.back() + corner.back(), width, row);
+  });
 }
 
 // A convolution of one image, channels first, its geometry worked out.
@@ -64,24 +84,42 @@ struct Geometry {
   std::vector<int64_t> positions;       // of the windows
 };
 
+template <int64_t stride>
+[[gnu::always_inline]] inline void copy_each(const float* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
+}
+
+SWOOP_CLONES void copy_each(const float* from, int64_t count, int64_t stride, float* to) {
+  if (stride == 1) return copy_each<1>(from, count, to);
+  if (stride == 2) return copy_each<2>(from, count, to);
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
+}
+
+// Windows of one row: what each reads with the same tap is `stride` apart.
+struct WindowRow {
+  int64_t position, first, count;
+};
+
 // Rows [k0, k1) of columns [n0, n1) of the implicit matrix of windows.
 void pack_windows(const Geometry& geometry, const float* image, int64_t k0, int64_t k1, int64_t n0, int64_t n1,
                   float* to) {
-  const int64_t* position = geometry.positions.data() + n0;
-  int64_t columns = n1 - n0;
-  std::vector<int64_t> starts;  // of runs of neighbours: windows of one output row with stride 1
-  for (int64_t j = 0; j < columns; ++j)
-    if (j == 0 || position[j] != position[j - 1] + 1) starts.push_back(j);
-  size_t runs = starts.size();
-  starts.push_back(columns);
+  const int64_t stride = geometry.windows.stride.back();
+  std::vector<WindowRow> rows;
+  for (int64_t n = n0; n < n1; ++n) {
+    const int64_t position = geometry.positions[static_cast<size_t>(n)];
+    if (n > n0 && position == geometry.positions[static_cast<size_t>(n) - 1] + stride)
+      ++rows.back().count;
+    else
+      rows.push_back({position, n - n0, 1});
+  }
+  const int64_t columns = n1 - n0;
+  const bool gathers = static_cast<int64_t>(rows.size()) * 3 > columns;
   for (int64_t k = k0; k < k1; ++k, to += columns) {
     const float* from = image + geometry.kernel_offsets[static_cast<size_t>(k)];
-    if (static_cast<int64_t>(runs) * 3 <= columns) {
-      for (size_t r = 0; r < runs; ++r)
-        std::copy_n(from + position[starts[r]], starts[r + 1] - starts[r], to + starts[r]);
-    } else {
-      for (int64_t j = 0; j < columns; ++j) to[j] = from[position[j]];
-    }
+    if (gathers)
+      for (int64_t n = 0; n < columns; ++n) to[n] = from[geometry.positions[static_cast<size_t>(n0 + n)]];
+    else
+      for (const WindowRow& row : rows) copy_each(from + row.position, row.count, stride, to + row.first);
   }
 }
 
@@ -128,19 +166,22 @@ class SortedPlane {
     return offsets;
   }
 
+  // The last one again, if it is the same.
   const float* sort(const float* plane) {
     if (stride_ == 1) return plane;
+    if (plane == std::exchange(of_, plane)) return sorted_.data();
     sorted_.resize(static_cast<size_t>(stride_ * lines_ * part_));
     for (int64_t first = 0; first < stride_; ++first)
       for (int64_t line = 0; line < lines_; ++line) {
-        float* to = sorted_.data() + (first * lines_ + line) * part_;
-        for (int64_t column = first; column < width_; column += stride_) *to++ = plane[line * width_ + column];
+        const int64_t count = (width_ - first + stride_ - 1) / stride_;
+        copy_each(plane + line * width_ + first, count, stride_, sorted_.data() + (first * lines_ + line) * part_);
       }
     return sorted_.data();
   }
 
  private:
   int64_t width_, stride_, lines_, part_;
+  const float* of_ = nullptr;
   std::vector<float> sorted_;
 };
 
@@ -195,14 +236,17 @@ void convolve(const Geometry& geometry, const float* image, const float* weights
   }
 }
 
+SWOOP_CLONES void add_to_run(float* x, int64_t count, float summand) {
+  for (int64_t i = 0; i < count; ++i) x[i] += summand;
+}
+
 void add_bias(const Tensor* bias, int64_t batch, int64_t channels, int64_t count, float* out) {
   if (!bias) return;
   parallel_for(static_cast<size_t>(batch * channels), kGrain / static_cast<size_t>(std::max<int64_t>(1, count)) + 1,
                [&](size_t first, size_t last) {
                  for (size_t i = first; i < last; ++i) {
-                   float b = bias->as<float>()[i % static_cast<size_t>(channels)];
-                   float* row = out + i * static_cast<size_t>(count);
-                   for (int64_t j = 0; j < count; ++j) row[j] += b;
+                   add_to_run(out + i * static_cast<size_t>(count), count,
+                              bias->as<float>()[i % static_cast<size_t>(channels)]);
                  }
                });
 }
@@ -236,12 +280,13 @@ Result<void> conv_channels_first(const Node& node, const Tensor& x, const Tensor
   int64_t channels = x.shape[1];
   auto count = static_cast<int64_t>(geometry.positions.size());
   if (element_count(out.shape) == 0) return {};
-  std::vector<float> padded(pads ? static_cast<size_t>(channels * geometry.plane) : 0);
+  Storage padded(pads ? static_cast<size_t>(channels * geometry.plane) * sizeof(float) : 0);
   for (int64_t n = 0; n < batch; ++n) {
     const float* image = x.as<float>().data() + n * channels * element_count(space);
     if (pads) {
-      copy_window(channels, space, geometry.padded, windows.before, image, padded.data(), true);
-      image = padded.data();
+      auto* to = reinterpret_cast<float*>(padded.data());
+      pad_with_zeros(channels, space, geometry.padded, windows.before, image, to);
+      image = to;
     }
     convolve(geometry, image, w.as<float>().data(), out.as<float>().data() + n * w.shape[0] * count);
   }
@@ -296,7 +341,7 @@ Result<void> conv_transpose_channels_first(const Node& node, const Tensor& x, co
       });
     }
     float* to = out.as<float>().data() + n * out_channels * element_count(out_space);
-    copy_window(out_channels, out_space, spread, windows.before, sums.data(), to, false);
+    cut_out(out_channels, out_space, spread, windows.before, sums.data(), to);
   }
   add_bias(bias, x.shape[0], out_channels, element_count(out_space), out.as<float>().data());
   return {};

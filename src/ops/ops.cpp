@@ -8,6 +8,7 @@
 #include "ops/kernels.h"
 #include "ops/rows.h"
 #include "support/check.h"
+#include "support/clones.h"
 
 namespace swoop {
 
@@ -34,11 +35,19 @@ Table join_rows() {
   return table;
 }
 
+SWOOP_CLONES void clamp_run(float* x, size_t count, float low, float high) {
+  for (size_t i = 0; i < count; ++i) {
+    const float capped = x[i] > high ? high : x[i];  // NaN stays
+    x[i] = x[i] < low ? low : capped;
+  }
+}
+
 void clamp_results(const Node& node, Tensor& result) {
   if (result.dtype != DType::F32 || (!node.has(Key::ActMin) && !node.has(Key::ActMax))) return;
   auto low = static_cast<float>(real_or(node, Key::ActMin, -INFINITY));
   auto high = static_cast<float>(real_or(node, Key::ActMax, INFINITY));
-  for (float& x : result.as<float>()) x = x < low ? low : x > high ? high : x;  // NaN stays
+  std::span<float> values = result.as<float>();
+  clamp_run(values.data(), values.size(), low, high);
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
-// What was computed last of each constant while types were chosen. They are chosen many times, with other ranges, other
-// widths and other rates, and most constants come out as they did before.
+// What was computed last of each constant, and of some graphs, while types were chosen. They are chosen many times,
+// with other ranges, other widths and other rates, and most constants come out as they did before.
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -76,6 +79,9 @@ struct KnownConstants {
   LastAnswers<Type, double> bits;                                   // of a layer's weights in that type, encoded
   LastAnswers<RangeQuestion, Range> ranges;                         // of values that are measured
   LastAnswers<FoldQuestion, bool> folds;                            // whether a function makes noise of it
+
+  // Graphs with the finest weights, by the request's room and raised.
+  std::map<std::pair<double, std::set<std::string>>, Judged> finest;
 };
 
 }  // namespace swoop

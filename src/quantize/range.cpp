@@ -1,6 +1,7 @@
 #include "quantize/range.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -71,7 +72,8 @@ Range mse_range(const Statistics& s, int levels) {
   constexpr int kParts = 128;
   double min = static_cast<double>(s.min);
   double width = bin_width(s);
-  std::vector<double> mass(Statistics::kBins + 1), first(Statistics::kBins + 1), second(Statistics::kBins + 1);
+  std::array<double, Statistics::kBins + 1> mass, first, second;  // of the bins before
+  mass[0] = first[0] = second[0] = 0;
   for (size_t b = 0; b < Statistics::kBins; ++b) {
     double x = min + (static_cast<double>(b) + 0.5) * width;
     mass[b + 1] = mass[b] + s.bins[b];

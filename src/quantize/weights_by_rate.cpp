@@ -288,9 +288,46 @@ WeightSteps coarser_steps(const Graph& graph, const TypeRequest& request) {
   return steps;
 }
 
+namespace {
+
+class Judge {
+ public:
+  Judge(const Graph& prepared, const Samples& samples, const TypeRequest& request)
+      : request_(request),
+        trials_(prepared, samples, request.measured, request.options.opaque, samples_to_judge(prepared)),
+        groups_(OutputGroups::of(prepared)) {}
+
+  const Trials& trials() const { return trials_; }
+
+  Result<Judged> judged(const Graph& typed) const {
+    if (!groups_) return groups_.error();
+    OutputGroups seen = *groups_;
+    TRY_ASSIGN(std::vector<Noise> noise, trials_.noise(typed, Trials::kSamples, &seen));
+    return Judged{std::move(noise), count_flat(seen)};
+  }
+
+  // Of a graph as the request has it, with the finest weights: several forms are compared with it.
+  Result<Judged> judged_finest(const Graph& typed) const {
+    if (!request_.known) return judged(typed);
+    auto& known = request_.known->finest;
+    const auto at = known.find({request_.room, request_.raised});
+    if (at != known.end()) return at->second;
+    TRY_ASSIGN(Judged fresh, judged(typed));
+    return known[{request_.room, request_.raised}] = std::move(fresh);
+  }
+
+ private:
+  const TypeRequest& request_;
+  Trials trials_;
+  Result<OutputGroups> groups_;
+};
+
+}  // namespace
+
 Result<std::vector<Noise>> noise_to_judge(const Graph& prepared, const Samples& samples, const Graph& typed,
                                           const TypeRequest& request) {
-  return Trials(prepared, samples, request.measured, request.options.opaque, samples_to_judge(prepared)).noise(typed);
+  TRY_ASSIGN(Judged judged, Judge(prepared, samples, request).judged_finest(typed));
+  return std::move(judged.noise);
 }
 
 Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request,
@@ -305,35 +342,28 @@ Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samp
   Graph finest = typed_at(0);
   const double bytes = request.options.weight_rate > 0 ? encoded_bytes(finest, request.known) : 0;
   if (bytes == 0) return Confirmed{std::move(finest), {}};
-  const Trials trials(prepared, samples, request.measured, request.options.opaque, samples_to_judge(prepared));
-  TRY_ASSIGN(const OutputGroups groups, OutputGroups::of(prepared));
-  const auto judged = [&](const Graph& graph, size_t& flat) -> Result<std::vector<Noise>> {
-    OutputGroups seen = groups;
-    TRY_ASSIGN(std::vector<Noise> noise, trials.noise(graph, Trials::kSamples, &seen));
-    flat = count_flat(seen);
-    return noise;
-  };
-  size_t flat_before = 0, flat_after = 0;
-  TRY_ASSIGN(const std::vector<Noise> before, judged(finest, flat_before));
-  if (request.plain.empty()) request.plain = before;
-  const Bar bar(trials, before, request.plain, spending, request.options.weight_rate);
+  const Judge judge(prepared, samples, request);
+  TRY_ASSIGN(const Judged before, judge.judged_finest(finest));
+  if (request.plain.empty()) request.plain = before.noise;
+  const Bar bar(judge.trials(), before.noise, request.plain, spending, request.options.weight_rate);
   double rate = hint > 0 ? hint : bar.allowed();
   for (int trial = 0; trial < kTrials; ++trial) {
     Graph coarser = typed_at(rate);
     const double fewer = encoded_bytes(coarser, request.known);
     if (fewer > kWorthwhile * bytes) break;
-    TRY_ASSIGN(const std::vector<Noise> after, judged(coarser, flat_after));
-    const double missed = bar.missed(after);
-    if (missed <= 0 && flat_after <= flat_before)
-      return Confirmed{std::move(coarser), SmallerWeights{bytes, fewer, bar.lost(after)}, bar.below_plain(after)};
+    TRY_ASSIGN(const Judged after, judge.judged(coarser));
+    const double missed = bar.missed(after.noise);
+    const bool flattens = after.flat > before.flat;
+    if (missed <= 0 && !flattens)
+      return Confirmed{std::move(coarser), SmallerWeights{bytes, fewer, bar.lost(after.noise)},
+                       bar.below_plain(after.noise)};
     // The noise that is added is about proportional to the rate: what this trial expects must hold too, or the last of
     // several would be taken because it is lucky on these samples. What small weights carry comes back with finer
     // steps alone.
-    rate *=
-        std::min(flat_after > flat_before ? 0.3 : 0.7, noise_for(bar.allowed()) / noise_for(bar.allowed() + missed));
+    rate *= std::min(flattens ? 0.3 : 0.7, noise_for(bar.allowed()) / noise_for(bar.allowed() + missed));
   }
   request.weight_rate = 0;
-  return Confirmed{std::move(finest), {}, bar.below_plain(before)};
+  return Confirmed{std::move(finest), {}, bar.below_plain(before.noise)};
 }
 
 namespace {

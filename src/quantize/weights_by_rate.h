@@ -30,6 +30,12 @@ struct Confirmed {
   double below_plain = 0;                 // dB by which an output of the graph is below request.plain
 };
 
+// A graph on the samples that confirm it.
+struct Judged {
+  std::vector<Noise> noise;  // of the outputs
+  size_t flat = 0;           // parts of outputs, and channels of those, that do not vary as they do in float
+};
+
 // What outputs may lose for smaller weights. Little: options.weight_rate, and nothing that is clearly below plain, what
 // they have with the finest weights and 8 bits. Gains: what 16 bits have gained over that, three times as much or down
 // to where they are good enough; for networks in which smaller weights save much time.
@@ -40,7 +46,7 @@ enum class Spending : uint8_t { Little, Gains };
 Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request,
                                       Spending spending = Spending::Little);
 
-// Of the outputs on the samples that confirm it.
+// Of the outputs on the samples that confirm it. `typed`: as the request has it, with the finest weights.
 Result<std::vector<Noise>> noise_to_judge(const Graph& prepared, const Samples& samples, const Graph& typed,
                                           const TypeRequest& request);
 

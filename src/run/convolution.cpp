@@ -1,10 +1,12 @@
 // NPU_OP_CONV and NPU_OP_DEPTHWISE.
 #include <algorithm>
+#include <utility>
 
 #include "run/accumulate.h"
 #include "run/gemm.h"
 #include "run/output.h"
 #include "run/weights.h"
+#include "support/clones.h"
 #include "support/parallel.h"
 
 namespace swoop::ethos {
@@ -92,6 +94,10 @@ void convolve(const Window& window, const PaddedInput<int16_t>& input, const Wei
   });
 }
 
+SWOOP_CLONES void add_products(const int16_t* in, const int16_t* weights, int count, int32_t* to) {
+  for (int i = 0; i < count; ++i) to[i] += in[i] * weights[i];
+}
+
 template <typename Consume>
 void convolve_depthwise(const Window& window, const PaddedInput<int16_t>& input, const Weights& weights,
                         const Consume& consume) {
@@ -102,23 +108,18 @@ void convolve_depthwise(const Window& window, const PaddedInput<int16_t>& input,
       by_tap[static_cast<size_t>(t) * static_cast<size_t>(c) + static_cast<size_t>(o)] =
           weights.values[static_cast<size_t>(o) * static_cast<size_t>(taps) + static_cast<size_t>(t)];
   for_each_strip(window, taps, [&](const Strip& strip) {
-    std::vector<int32_t> sum(static_cast<size_t>(c));
-    std::vector<int64_t> totals(static_cast<size_t>(strip.width()) * static_cast<size_t>(c), 0);
     constexpr int kTapsThatFit = 128;  // 16-bit inputs: 128 products below 2^23 stay below 2^31
-    for (int x = strip.first; x < strip.last; ++x) {
-      int64_t* total = totals.data() + int64_t{x - strip.first} * c;
-      for (int t0 = 0; t0 < taps; t0 += kTapsThatFit) {
-        std::fill(sum.begin(), sum.end(), 0);
-        for (int t = t0; t < std::min(taps, t0 + kTapsThatFit); ++t) {
-          const int16_t* in = input.at(strip.y * window.stride_y + t / weights.kernel_w * window.dilation_y,
-                                       x * window.stride_x + t % weights.kernel_w * window.dilation_x);
-          const int16_t* weight = by_tap.data() + int64_t{t} * c;
-          int32_t* to = sum.data();
-          for (int i = 0; i < c; ++i) to[i] += in[i] * weight[i];
-        }
-        for (int i = 0; i < c; ++i) total[i] += sum[static_cast<size_t>(i)];
-      }
+    std::vector<int32_t> sums(static_cast<size_t>(strip.width()) * static_cast<size_t>(c));
+    std::vector<int64_t> totals(taps > kTapsThatFit ? sums.size() : 0);
+    for (int t0 = 0; t0 < taps; t0 += kTapsThatFit) {
+      for (int x = strip.first; x < strip.last; ++x)
+        for (int t = t0; t < std::min(taps, t0 + kTapsThatFit); ++t)
+          add_products(input.at(strip.y * window.stride_y + t / weights.kernel_w * window.dilation_y,
+                                x * window.stride_x + t % weights.kernel_w * window.dilation_x),
+                       by_tap.data() + int64_t{t} * c, c, sums.data() + int64_t{x - strip.first} * c);
+      for (size_t i = 0; i < totals.size(); ++i) totals[i] += std::exchange(sums[i], 0);
     }
+    if (totals.empty()) return consume(strip, sums.data(), c);
     consume(strip, totals.data(), c);
   });
 }

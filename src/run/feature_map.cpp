@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <type_traits>
 
 namespace swoop::ethos {
@@ -32,10 +31,15 @@ Result<void> for_each_run(const FeatureMap& map, int y, int x, int channels, con
   return {};
 }
 
-// A row of the map as runs of one pixel each. Null: it is stored in bricks or tiles, or backwards.
-std::optional<Memory::Runs> runs_of_row(const FeatureMap& map, Shape3 shape, int y) {
-  if (map.bricks || shape.w > map.width0 || map.stride_x <= 0) return std::nullopt;
-  return Memory::Runs{map.pixel_address(y, 0), static_cast<uint64_t>(shape.c * map.type.bytes), map.stride_x, shape.w};
+// Calls body(channel, count, runs) for the channels of a row that are contiguous, all of them or a brick: a run per
+// pixel. False: the row is stored in tiles, or backwards.
+template <typename Body>
+Result<bool> for_each_row_of_runs(const FeatureMap& map, Shape3 shape, int y, const Body& body) {
+  if (shape.w > map.width0 || map.stride_x <= 0) return false;
+  TRY(for_each_run(map, y, 0, shape.c, [&](int c, int count, int64_t address) {
+    return body(c, count, Memory::Runs{address, static_cast<uint64_t>(count * map.type.bytes), map.stride_x, shape.w});
+  }));
+  return true;
 }
 
 template <typename From, typename T>
@@ -62,12 +66,14 @@ Result<void> load_as(const Memory& memory, const FeatureMap& map, Shape3 shape, 
       widen<From>(from, out + y * row_stride, count, subtract);
       continue;
     }
-    if (const std::optional<Memory::Runs> runs = runs_of_row(map, shape, y)) {
-      TRY_ASSIGN(const std::byte* from, memory.readable(map.region, *runs, what));
-      for (int x = 0; x < shape.w; ++x)
-        widen<From>(from + x * runs->step, out + y * row_stride + x * pixel_stride, shape.c, subtract);
-      continue;
-    }
+    TRY_ASSIGN(const bool done,
+               for_each_row_of_runs(map, shape, y, [&](int c, int count, const Memory::Runs& runs) -> Result<void> {
+                 TRY_ASSIGN(const std::byte* from, memory.readable(map.region, runs, what));
+                 for (int x = 0; x < shape.w; ++x)
+                   widen<From>(from + x * runs.step, out + y * row_stride + x * pixel_stride + c, count, subtract);
+                 return {};
+               }));
+    if (done) continue;
     for (int x = 0; x < shape.w; ++x) {
       T* to = out + y * row_stride + x * pixel_stride;
       TRY(for_each_run(map, y, x, shape.c, [&](int c, int count, int64_t address) -> Result<void> {
@@ -99,12 +105,14 @@ Result<void> store_as(Memory& memory, const FeatureMap& map, Shape3 shape, const
       narrow(values + y * count, count, to);
       continue;
     }
-    if (const std::optional<Memory::Runs> runs = runs_of_row(map, shape, y)) {
-      TRY_ASSIGN(std::byte * to, memory.writable(map.region, *runs, what));
-      for (int x = 0; x < shape.w; ++x)
-        narrow(values + (int64_t{y} * shape.w + x) * shape.c, shape.c, to + x * runs->step);
-      continue;
-    }
+    TRY_ASSIGN(const bool done,
+               for_each_row_of_runs(map, shape, y, [&](int c, int count, const Memory::Runs& runs) -> Result<void> {
+                 TRY_ASSIGN(std::byte * to, memory.writable(map.region, runs, what));
+                 for (int x = 0; x < shape.w; ++x)
+                   narrow(values + (int64_t{y} * shape.w + x) * shape.c + c, count, to + x * runs.step);
+                 return {};
+               }));
+    if (done) continue;
     for (int x = 0; x < shape.w; ++x) {
       const T* from = values + (int64_t{y} * shape.w + x) * shape.c;
       TRY(for_each_run(map, y, x, shape.c, [&](int c, int count, int64_t address) -> Result<void> {

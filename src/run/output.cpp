@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "support/clones.h"
+
 namespace swoop::ethos {
 
 namespace {
@@ -176,7 +178,10 @@ int64_t scale_and_round(int64_t value, uint32_t scale, int shift, Rounding round
 int32_t OutputStage::activate(int64_t value) const {
   value = static_cast<int64_t>(static_cast<uint64_t>(value) + static_cast<uint64_t>(int64_t{map.zero_point}));
   if (clip) value = std::clamp(value, clip_low, clip_high);
-  if (table == Table::None) return static_cast<int32_t>(value);
+  return look_up(value);
+}
+
+int32_t OutputStage::look_up(int64_t value) const {
   switch (table) {
     case Table::None: break;
     case Table::Bytes: {
@@ -196,50 +201,69 @@ int32_t OutputStage::activate(int64_t value) const {
       return table == Table::Interpolated32 ? exact : (exact + 64) >> 7;
     }
   }
-  return 0;
+  return static_cast<int32_t>(value);
 }
 
-void OutputStage::finish_row(const int32_t* accumulators, int32_t* out, int channels_in_row) const {
-  if (per_channel && table == Table::None && clip && rounding == Rounding::Natural) {
-    // The common case of int8 networks, kept free of calls so that it vectorises.
-    const ChannelScale* s = channels.data();
-    for (int c = 0; c < channels_in_row; ++c) {
-      int64_t value = accumulators[c] + s[c].bias;
-      if (s[c].scale >= (1u << 31) || s[c].shift >= 62 || value < INT32_MIN || value > INT32_MAX) {
-        out[c] = finish(accumulators[c], c);
-        continue;
-      }
-      int64_t half = s[c].shift > 0 ? int64_t{1} << (s[c].shift - 1) : 0;
-      int64_t scaled = ((value * static_cast<int64_t>(s[c].scale) + half) >> s[c].shift) + map.zero_point;
-      out[c] = static_cast<int32_t>(std::clamp(scaled, clip_low, clip_high));
-    }
-    return;
+void OutputStage::look_up_all(int32_t* values, int64_t count) const {
+  if (table == Table::None) return;
+  for (int64_t i = 0; i < count; ++i) values[i] = look_up(values[i]);
+}
+
+namespace {
+
+// The common case of int8 networks: rounded naturally and clipped. A signed number is shifted as an unsigned one, which
+// AVX2 can. False: a number does not fit, and `out` means nothing.
+SWOOP_CLONES bool finish_channels(const int32_t* sums, const ChannelScale* scales, int64_t count, int64_t zero_point,
+                                  int64_t low, int64_t high, int32_t* out) {
+  constexpr uint64_t kSign = uint64_t{1} << 63;
+  uint64_t beyond = 0;  // 32 bits, or a shift of 61
+  for (int64_t c = 0; c < count; ++c) {
+    const ChannelScale& s = scales[c];
+    const int64_t value = sums[c] + s.bias;
+    beyond |= (static_cast<uint64_t>(value) + (uint64_t{1} << 31)) >> 32;
+    beyond |= s.scale >> 31 | static_cast<uint32_t>(61 - s.shift) >> 31;
+    const int64_t product = int64_t{static_cast<int32_t>(value)} * static_cast<int32_t>(s.scale);
+    const uint64_t half = uint64_t{1} << (s.shift & 63) >> 1;
+    const uint64_t shifted =
+        ((static_cast<uint64_t>(product) + half + kSign) >> (s.shift & 63)) - (kSign >> (s.shift & 63));
+    int64_t scaled = static_cast<int64_t>(shifted) + zero_point;
+    scaled = scaled < low ? low : scaled;
+    out[c] = static_cast<int32_t>(scaled > high ? high : scaled);
   }
+  return beyond == 0;
+}
+
+}  // namespace
+
+void OutputStage::finish_row(const int32_t* accumulators, int32_t* out, int channels_in_row) const {
+  if (per_channel && clip && rounding == Rounding::Natural &&
+      finish_channels(accumulators, channels.data(), channels_in_row, map.zero_point, clip_low, clip_high, out))
+    return look_up_all(out, channels_in_row);
   for (int c = 0; c < channels_in_row; ++c) out[c] = finish(accumulators[c], c);
 }
 
 void OutputStage::finish_same_scale(const int64_t* accumulators, int32_t* out, int64_t count) const {
-  if (global.scale == 1 && global.shift == 0 && global.bias == 0 && table == Table::None) {
+  const auto offset = static_cast<uint64_t>(int64_t{map.zero_point});
+  if (global.scale == 1 && global.shift == 0 && global.bias == 0 && (table == Table::None || clip)) {
     // Sums and products that are only stored, and what needs no more than a zero point: no rounding to do.
     const int64_t low = clip ? clip_low : INT64_MIN, high = clip ? clip_high : INT64_MAX;
-    const uint64_t offset = static_cast<uint64_t>(int64_t{map.zero_point});
     for (int64_t i = 0; i < count; ++i)
       out[i] = static_cast<int32_t>(
           std::clamp(static_cast<int64_t>(static_cast<uint64_t>(accumulators[i]) + offset), low, high));
-    return;
+    return look_up_all(out, count);
   }
-  if (rounding == Rounding::Natural && clip && table == Table::None && global.bias == 0 && global.scale < (1u << 31) &&
-      global.shift > 0 && global.shift < 62) {
+  if (rounding == Rounding::Natural && clip && global.bias == 0 && global.scale < (1u << 31) && global.shift > 0 &&
+      global.shift < 62) {
     const int64_t scale = global.scale, half = int64_t{1} << (global.shift - 1);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t value = accumulators[i];
-      if (value < INT32_MIN || value > INT32_MAX)
-        out[i] = finish(value, 0);
-      else
-        out[i] = static_cast<int32_t>(
-            std::clamp(((value * scale + half) >> global.shift) + map.zero_point, clip_low, clip_high));
+      const bool fits = value >= INT32_MIN && value <= INT32_MAX;
+      const int64_t scaled =
+          fits ? (value * scale + half) >> global.shift : scale_and_round(value, global.scale, global.shift, rounding);
+      const auto moved = static_cast<int64_t>(static_cast<uint64_t>(scaled) + offset);
+      out[i] = static_cast<int32_t>(std::clamp(moved, clip_low, clip_high));
     }
-    return;
+    return look_up_all(out, count);
   }
   for (int64_t i = 0; i < count; ++i) out[i] = finish(accumulators[i], 0);
 }

@@ -53,6 +53,8 @@ struct OutputStage {
     return static_cast<int64_t>(scaled + static_cast<uint64_t>(int64_t{map.zero_point}));
   }
   int32_t activate(int64_t value) const;
+  int32_t look_up(int64_t value) const;  // itself where there is no table
+  void look_up_all(int32_t* values, int64_t count) const;
   // A row of accumulators of one pixel, all channels.
   void finish_row(const int32_t* accumulators, int32_t* out, int channels_in_row) const;
   // Any number of accumulators that share one scale.

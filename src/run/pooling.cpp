@@ -29,8 +29,8 @@ void valid_taps(int start, int taps, int dilation, int low, int high, int& first
 }
 
 // One output pixel, all channels; the number of taps that are not padding.
-int pool_window(Pool mode, const Window& window, const PaddedInput<int32_t>& input, int y, int x,
-                std::vector<int64_t>& sums) {
+SWOOP_CLONES int pool_window(Pool mode, const Window& window, const PaddedInput<int32_t>& input, int y, int x,
+                             std::vector<int64_t>& sums) {
   const int top = y * window.stride_y, left = x * window.stride_x, c = window.output.c;
   int y0, y1, x0, x1;
   valid_taps(top, window.kernel_h, window.dilation_y, input.row_first, input.row_last, y0, y1);
@@ -149,9 +149,15 @@ Result<void> run_pooling(Machine& machine, uint32_t mode_bits) {
                    for (int x = 0; x < w; ++x) {
                      const int count = pool_window(mode, window, input, static_cast<int>(row), x, sums);
                      const int64_t at = (static_cast<int64_t>(row) * w + x) * c;
+                     if (count == 0) std::ranges::fill(sums, 0);
+                     if (divides && count > 0)
+                       for (int64_t& sum : sums) sum = divide(sum, count);
+                     if (plain && !stage.per_channel) {
+                       stage.finish_same_scale(sums.data(), values.data() + at, c);
+                       continue;
+                     }
                      for (int i = 0; i < c; ++i) {
-                       int64_t sum = count == 0 ? 0 : sums[static_cast<size_t>(i)];
-                       if (divides && count > 0) sum = divide(sum, count);
+                       const int64_t sum = sums[static_cast<size_t>(i)];
                        if (plain)
                          values[static_cast<size_t>(at + i)] = stage.finish(sum, i);
                        else

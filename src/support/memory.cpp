@@ -73,7 +73,8 @@ void limit_memory(uint64_t bytes) {
 
 void return_freed_memory() {
 #ifdef __GLIBC__
-  malloc_trim(0);
+  constexpr size_t kMuch = size_t{32} << 20;
+  if (mallinfo2().fordblks >= kMuch) malloc_trim(0);
 #endif
 }
 

@@ -12,8 +12,8 @@ uint64_t usable_memory();
 // nobody catches it (or another exception), the program ends with a sentence. Children are not limited by it.
 void limit_memory(uint64_t bytes);
 
-// Gives memory that was freed, but kept for later, back to the system. It takes milliseconds: for times when much was
-// freed, and another process has work to do.
+// Gives memory that was freed, but kept for later, back to the system where it is much. It takes milliseconds, and what
+// is used again has to be cleared by the system: for times when another process has work to do.
 void return_freed_memory();
 
 }  // namespace swoop
