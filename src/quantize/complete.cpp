@@ -116,9 +116,9 @@ Result<void> complete_bodies(const Graph& graph, Measured& measured) {
   return {};
 }
 
-// The share of values whose range the samples leave open: others are expected to reach a quarter further.
+// The share of values whose range the samples leave open: others are expected to reach half as far again.
 double uncertain_share(const Measured& measured) {
-  constexpr double kFurther = 1.25;
+  constexpr double kFurther = 1.5;
   size_t values = 0, uncertain = 0;
   for (const Statistics& s : measured.values) {
     if (s.empty() || s.min == s.max) continue;
@@ -139,8 +139,7 @@ std::string lacking(const Measured& measured, const QuantizeReport& report) {
                        report.left_out->unseen_db, report.left_out->seen_db);
   const double share = uncertain_share(measured);
   if (share <= kTooUncertain) return "";
-  return fmt::format("they differ so much that {:.0f} % of the ranges had to be widened by a quarter or more",
-                     100 * share);
+  return fmt::format("they differ so much that {:.0f} % of the ranges had to be widened by half or more", 100 * share);
 }
 
 }  // namespace

