@@ -322,7 +322,7 @@ namespace {
 // of 35.8. 18 networks with large tensors: 31.5 instead of 31.4.
 double how_far(const Statistics& s) {
   constexpr uint64_t kLarge = 2048;
-  const uint64_t tensors = std::max<uint64_t>(2, s.mins.count);
+  const uint64_t tensors = std::max<uint64_t>(4, s.mins.count);
   return s.count / std::max<uint64_t>(1, s.batches) < kLarge ? 3 + 8.0 / static_cast<double>(tensors) : 2;
 }
 
