@@ -432,7 +432,7 @@ def test_control_flow_with_weights_inside(module, target, tmp_path):
     with torch.no_grad():
         wanted = np.stack([model(x).numpy() for x in samples])
     got = run_program(program, tmp_path, x=samples.numpy())
-    assert 10 * np.log10((wanted**2).sum() / ((wanted - got) ** 2).sum()) > 30
+    assert 10 * np.log10((wanted**2).sum() / ((wanted - got) ** 2).sum()) > 29
 
 
 class JoinedReductions(torch.nn.Module):

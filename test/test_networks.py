@@ -270,7 +270,7 @@ NETWORKS = [
     (Film, [real(1, 3, 16, 16), ids(20, 1, 5)], 25),
     (NeuralOde, [real(1, 8)], 28),
     (GraphAttention, [real(1, 10, 6), edges(10)], 25),
-    (Experts, [real(10, 16)], 25),
+    (Experts, [real(10, 16)], 22),
     (SuperResolution, [real(1, 3, 8, 8)], 28),
 ]
 

@@ -167,6 +167,20 @@ Range range_of(const Context& c, Draft& draft) {
   return *draft.range;
 }
 
+Range measured_range(const Context& c, const Draft& draft) {
+  Range range = draft.padding;
+  for (ValueId source : draft.sources) {
+    const Value& value = c.graph.value(c.borders.measured_id(source));
+    if (value.constant) {
+      range = joined(range, constant_range(value));
+      continue;
+    }
+    const Statistics& s = c.request.measured.values[c.borders.measured_origin(c.graph, c.borders.measured_id(source))];
+    if (!s.empty()) range = joined(range, {static_cast<double>(s.min), static_cast<double>(s.max)});
+  }
+  return range;
+}
+
 namespace {
 
 // Whether a product reads it as its second matrix, or attention as keys or values, and makes weights of it.

@@ -28,6 +28,7 @@ struct Context {
 
 Precision precision_of(const Context& context, const Draft& draft);
 Range range_of(const Context& context, Draft& draft);
+Range measured_range(const Context& context, const Draft& draft);  // from the least to the largest, no more
 Type type_of(const Context& context, Draft& draft);
 
 // Whether nothing but `node` (and the movement inside the class) reads the class.

@@ -121,25 +121,28 @@ void pin_wide_joins(const Context& c, Classes& classes) {
 
 // Values that play one part in repeated layers: operands or results of layers with the same weights, as the steps of a
 // recurrence are. With one type they have one set of scales in the file instead of one per step (10 bytes per channel),
-// and one table per function. Joined as far as no step gets coarser than kCoarser.
+// and one table per function. Joined as far as what was measured of no step gets coarser than by kCoarser. Each is a
+// sample of the same thing: together they tell better than each alone how far others reach.
 void share_part(const Context& c, Classes& classes, std::vector<size_t> parts) {
   constexpr double kCoarser = 1.27;
   auto scale = [&](const Draft& draft, Range range) {
     return activation_type(precision_of(c, draft), {}, range).scale();
   };
-  auto own_scale = [&](size_t at) { return scale(classes.drafts[at], range_of(c, classes.drafts[at])); };
   std::erase_if(parts, [&](size_t at) { return at == kNoClass || classes.drafts[at].pinned; });
   std::sort(parts.begin(), parts.end());
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  std::map<size_t, Range> seen;
+  for (size_t at : parts) seen[at] = measured_range(c, classes.drafts[at]);
+  auto own_scale = [&](size_t at) { return scale(classes.drafts[at], seen[at]); };
   std::stable_sort(parts.begin(), parts.end(), [&](size_t a, size_t b) { return own_scale(a) > own_scale(b); });
   while (!parts.empty()) {
     const size_t into = parts.front();
     std::vector<size_t> others;
-    Range range = range_of(c, classes.drafts[into]);
+    Range range = seen[into];
     double finest = own_scale(into);
     for (size_t at : std::span(parts).subspan(1)) {
       Draft &whole = classes.drafts[into], &part = classes.drafts[at];
-      const Range both = joined(range, range_of(c, part));
+      const Range both = joined(range, seen[at]);
       const double least = std::min(finest, own_scale(at));
       if (precision_of(c, part) != precision_of(c, whole) || scale(whole, both) > kCoarser * least) {
         others.push_back(at);
@@ -148,8 +151,8 @@ void share_part(const Context& c, Classes& classes, std::vector<size_t> parts) {
       range = both;
       finest = least;
       merge(classes, into, at);
+      whole.range.reset();
     }
-    classes.drafts[into].range = range;
     parts = std::move(others);
   }
 }

@@ -113,8 +113,14 @@ TEST(Statistics, the_likely_range_grows_with_the_difference_between_samples) {
     std::vector<float> x = {-1, 0, top};
     s.add(x);
   }
-  EXPECT_DOUBLE_EQ(s.likely_max(), 2.5 + 3 * std::sqrt(5.0 / 3)) << "three deviations from their mean";
+  EXPECT_DOUBLE_EQ(s.likely_max(), 2.5 + 5 * std::sqrt(5.0 / 3)) << "five deviations from their mean";
   EXPECT_DOUBLE_EQ(s.likely_min(), -1) << "all end there";
+  for (int again = 0; again < 3; ++again)
+    for (float top : {1.0f, 2.0f, 4.0f, 3.0f}) {
+      std::vector<float> x = {-1, 0, top};
+      s.add(x);
+    }
+  EXPECT_DOUBLE_EQ(s.likely_max(), 2.5 + 3.5 * std::sqrt(20.0 / 15)) << "less far where more is known";
 }
 
 TEST(Range, zero_is_always_a_code) {

@@ -26,6 +26,7 @@ struct Moments {
     sum += other.sum;
     squares += other.squares;
   }
+  Moments without(double x) const { return {count - 1, sum - x, squares - x * x}; }
   double mean() const { return count ? sum / static_cast<double>(count) : 0; }
   double deviation() const;  // of the population that they are samples of; 0 for fewer than two
 };

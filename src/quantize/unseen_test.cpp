@@ -39,10 +39,10 @@ struct Quantized {
 };
 
 template <typename At>
-Quantized quantized_with(std::string_view text, At at, const QuantizeOptions& options = {}) {
+Quantized quantized_with(std::string_view text, At at, const QuantizeOptions& options = {}, size_t count = 4) {
   Result<Graph> graph = parse(text);
   EXPECT_TRUE(graph) << graph.error().message;
-  Samples samples = samples_of(*graph, 4, at);
+  Samples samples = samples_of(*graph, count, at);
   Result<QuantizeReport> report = quantize(*graph, samples, options);
   EXPECT_EQ(verify(*graph), std::nullopt);
   return {std::move(*graph), std::move(report)};
@@ -288,7 +288,7 @@ TEST(Unseen, ranges_widen_until_the_last_sample_fits_those_of_the_others) {
   };
   Quantized q = quantized_with(kSum, louder(1.3f)), even = quantized_with(kSum, louder(1.0f));
   ASSERT_TRUE(q.report && even.report);
-  EXPECT_LT(q.report->left_out->loss_db(), 1);
+  EXPECT_LT(q.report->left_out->loss_db(), 2) << "nothing is clipped";
   EXPECT_TRUE(q.report->warnings.empty());
   EXPECT_GT(q.type("y").scale(), 1.3 * 1.2 * even.type("y").scale()) << "more than the louder sample itself takes";
 }
@@ -303,10 +303,10 @@ TEST(Unseen, ranges_get_less_room_where_all_samples_agree_that_it_is_better) {
   %y = add %x, %z : f32[512] name "y"
   return %y
 )";
-  Quantized two_kinds = quantized_with(kLongSum, ends_at([](size_t s) { return s % 2 ? 1.0f : 0.85f; }));
+  Quantized two_kinds = quantized_with(kLongSum, ends_at([](size_t s) { return s % 2 ? 1.0f : 0.95f; }));
   Quantized growing = quantized_with(kLongSum, ends_at([](size_t s) { return 1.0f + 0.2f * static_cast<float>(s); }));
   ASSERT_TRUE(two_kinds.report && growing.report);
-  EXPECT_LT(span(two_kinds), 1.08 * 4) << "without the judge, 4.7 for sums within -2..2";
+  EXPECT_LT(span(two_kinds), 1.04 * 4) << "without the judge, 4.5 for sums within -2..2";
   EXPECT_GT(span(growing), 1.2 * 6.4) << "the next may be larger still";
 }
 
@@ -323,6 +323,20 @@ TEST(Unseen, samples_that_do_not_prepare_for_the_last_are_too_few) {
   ASSERT_TRUE(alike.report && alike.report->left_out);
   EXPECT_LT(alike.report->left_out->seen_db - alike.report->left_out->unseen_db, 3);
   EXPECT_TRUE(alike.report->warnings.empty());
+}
+
+TEST(Unseen, one_sample_that_is_far_from_many_is_a_warning) {
+  const auto loud = [](float last) {
+    return [last](size_t i, size_t s, size_t e) {
+      return (1.0f + 0.1f * static_cast<float>(s % 7)) * (s == 11 ? last : 1.0f) * wave(i, s, e);
+    };
+  };
+  Quantized far = quantized_with(kSum, loud(5), {}, 16), alike = quantized_with(kSum, loud(1.2f), {}, 16);
+  ASSERT_TRUE(far.report && alike.report);
+  ASSERT_EQ(far.report->warnings.size(), 1u);
+  EXPECT_EQ(far.report->warnings[0].find("16 samples are too few: in one of them, the output y ends at "), 0u)
+      << far.report->warnings[0];
+  EXPECT_TRUE(alike.report->warnings.empty()) << alike.report->warnings[0];
 }
 
 }  // namespace
