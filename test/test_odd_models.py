@@ -363,6 +363,7 @@ def test_where_16_bits_cost_much_the_price_is_told(tmp_path):
     assert told, words
     assert float(told[2]) >= 20 > float(told[1]) and int(told[4]) > 1.1 * int(told[3]) == 1.1 * narrow.cycles, words
     assert f"{told[2]} dB" in compile_words(tmp_path, ["--min-sqnr", "20"])
+    assert "with no layer moved to int16 [" in " ".join(compile_words(tmp_path, ["--min-sqnr", "1"]).split())
 
 
 # ---- other quantizers

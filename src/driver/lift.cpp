@@ -38,8 +38,9 @@ std::string raised_layers_text(const QuantizeReport& report) {
   const size_t listed = raised.size() > kMost ? kMost - 1 : raised.size();
   std::vector<std::string> names;
   for (const Candidate& layer : raised.first(listed)) names.push_back(layer.name);
+  if (raised.empty()) return "no layer";
   std::string text = fmt::format("{} layer{}", raised.size(), raised.size() == 1 ? "" : "s");
-  if (!names.empty()) text += fmt::format(": {}", fmt::join(names, ", "));
+  text += fmt::format(": {}", fmt::join(names, ", "));
   if (listed < raised.size()) text += fmt::format(" and {} more", raised.size() - listed);
   return text;
 }
@@ -89,9 +90,10 @@ std::optional<std::string> Lift::warning(const Pipeline& pipeline, const Summary
     return with_code(fmt::format("the worst output has {:.1f} dB; int16, with --min-sqnr {:.0f}, gives {}", first_.db,
                                  std::min(kUsefulDb, std::floor(reached_.db)), gain),
                      Code::Noisy);
-  return with_code(fmt::format("the worst output would have {:.1f} dB; int16 for {} gives {}", first_.db,
-                               raised_layers_text(*pipeline.quantized), gain),
-                   Code::Raised);
+  const std::string by = pipeline.quantized->raised_layers().empty()
+                             ? "weights whose errors cancel out give"
+                             : fmt::format("int16 for {} gives", raised_layers_text(*pipeline.quantized));
+  return with_code(fmt::format("the worst output would have {:.1f} dB; {} {}", first_.db, by, gain), Code::Raised);
 }
 
 }  // namespace swoop
