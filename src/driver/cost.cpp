@@ -123,7 +123,7 @@ const NpuProgram* priced_program(const Pipeline& pipeline, const Buffer& tosa) {
 
 std::optional<Cost> npu_cost(const Graph& quantized, Pipeline& pipeline) {
   Graph graph = clone(quantized);
-  Pipeline rest{.options = pipeline.options, .target = pipeline.target};
+  Pipeline rest{.options = pipeline.options, .target = pipeline.target, .own_types = pipeline.own_types};
   if (!run_steps(graph, rest, "ports", kPartition)) return std::nullopt;
   set_check_context("quantize");  // which goes on
   Cost cost;

@@ -38,8 +38,9 @@ std::string raised_layers_text(const QuantizeReport& report) {
   const size_t listed = raised.size() > kMost ? kMost - 1 : raised.size();
   std::vector<std::string> names;
   for (const Candidate& layer : raised.first(listed)) names.push_back(layer.name);
+  if (raised.empty()) return "no layer";
   std::string text = fmt::format("{} layer{}", raised.size(), raised.size() == 1 ? "" : "s");
-  if (!names.empty()) text += fmt::format(": {}", fmt::join(names, ", "));
+  text += fmt::format(": {}", fmt::join(names, ", "));
   if (listed < raised.size()) text += fmt::format(" and {} more", raised.size() - listed);
   return text;
 }

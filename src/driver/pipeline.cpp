@@ -37,6 +37,8 @@ std::string expected_arrays(const Graph& graph) {
   return text;
 }
 
+bool chose_all_types(const Graph&, const Pipeline& pipeline) { return pipeline.own_types; }
+
 bool will_quantize(const Graph& graph, const Pipeline& pipeline) {
   return !pipeline.options.samples.empty() && needs_quantization(graph);
 }
@@ -65,6 +67,7 @@ Result<void> choose_types(Graph& graph, Pipeline& pipeline) {
     note_least_variances(graph);
     return {};
   }
+  pipeline.own_types = !has_quantized_values(graph);
   pipeline.reference = clone(graph);
   QuantizeOptions quantize_options = options.quantize;
   quantize_options.shift_resizes = pipeline.target.facts().resize_only_shifts;
@@ -147,6 +150,8 @@ std::span<const Step> pipeline_steps() {
       {"quantize", "quantize", Repeat::Once, {}, fix_types},
       // Before anything moves across the border.
       {"ports", "legalize", Repeat::Once, {}, set_ports},
+      // Before expand, which takes apart what the types were chosen for.
+      {"squares", "legalize", Repeat::Fixpoint, tables({square_rules()}), nullptr, chose_all_types},
       {"expand", "legalize", Repeat::Fixpoint, tables({expand_rules(), movement_rules(), constant_rules()}), nullptr},
       // After expand: only windows on two dims are left.
       {"channels-last", "legalize", Repeat::Once, tables({channels_last_rules()}), nullptr},

@@ -51,6 +51,7 @@ struct Pipeline {
   std::optional<QuantizeReport> quantized = {};
   std::optional<double> aim = {};  // dB that --min-sqnr must forecast, after a file that fell short of its forecast
   bool widens = true;              // with --precision auto; not where that leads to something that regor gets wrong
+  bool own_types = false;          // all of them were chosen here: the model came without any
   Finer finer = {};
   std::deque<PricedProgram> priced = {};  // what regor compiled while types were chosen
   Elapsed pricing = {};                   // that it took for them

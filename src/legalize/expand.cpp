@@ -15,7 +15,6 @@ std::span<const Rule> shuffle_rules();
 std::span<const Rule> transposed_rules();
 std::span<const Rule> pooling_rules();
 std::span<const Rule> resample_rules();
-std::span<const Rule> square_rules();  // before arithmetic_rules, which take means apart
 std::span<const Rule> arithmetic_rules();
 std::span<const Rule> rounded_rules();  // after arithmetic_rules, which have tables for constant divisors
 std::span<const Rule> gather_rules();
@@ -29,8 +28,7 @@ std::span<const Rule> expand_rules() {
     for (std::span<const Rule> part :
          {piece_rules(), norm_rules(), attention_rules(), softmax_rules(), pooling_rules(), computed_weight_rules(),
           window_rules(), convolution_rules(), shuffle_rules(), transposed_rules(), resample_rules(), gather_rules(),
-          integer_rules(), count_rules(), square_rules(), arithmetic_rules(), rounded_rules(), product_rules(),
-          primitive_rules()})
+          integer_rules(), count_rules(), arithmetic_rules(), rounded_rules(), product_rules(), primitive_rules()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

@@ -13,6 +13,9 @@
 
 namespace swoop {
 
+// What 32 bits are for, where 16 were chosen. A model that came quantized rounds and cuts off as it says.
+std::span<const Rule> square_rules();
+
 // Linear, matmul, pools, reductions, pads, slices, ... into forms that lower/ has a function for.
 std::span<const Rule> expand_rules();
 

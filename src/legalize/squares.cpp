@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "legalize/compose.h"
+#include "legalize/legalize.h"
 
 namespace swoop {
 

@@ -156,12 +156,12 @@ std::string lone_extreme(const Graph& graph, const Measured& measured) {
 // Why so many samples are too few, if they are.
 std::string lacking(const Graph& graph, const Measured& measured, const QuantizeReport& report) {
   constexpr double kTooUncertain = 0.5;
-  constexpr double kTooMuch = 3;  // dB
+  constexpr double kTooMuch = 3, kEqual = 999;  // dB; the latter is accuracy/'s of what is equal
   if (report.samples >= kEnoughSamples) return lone_extreme(graph, measured);
   if (report.samples == 1) return "it does not show how far others reach";
-  if (report.left_out && report.left_out->loss_db() > kTooMuch)
-    return fmt::format("with the ranges of the others, the last one has {:.1f} dB instead of {:.1f} dB",
-                       report.left_out->unseen_db, report.left_out->seen_db);
+  if (const auto& last = report.left_out; last && last->loss_db() > kTooMuch)
+    return fmt::format("with the ranges of the others, the last one has {:.1f} dB instead of {}", last->unseen_db,
+                       last->seen_db < kEqual ? fmt::format("{:.1f} dB", last->seen_db) : "no error");
   const double share = uncertain_share(measured);
   if (share <= kTooUncertain) return "";
   return fmt::format("they differ so much that {:.0f} % of the ranges had to be widened by half or more", 100 * share);

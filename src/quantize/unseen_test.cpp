@@ -319,6 +319,17 @@ TEST(Unseen, samples_that_do_not_prepare_for_the_last_are_too_few) {
   ASSERT_EQ(q.report->warnings.size(), 1u);
   EXPECT_EQ(q.report->warnings[0].find("4 samples are too few: with the ranges of the others, the last one has "), 0u)
       << q.report->warnings[0];
+  constexpr std::string_view kLargest = R"(graph "g" (%x: f32[8], %z: f32[8])
+  %y = maximum %x, %z : f32[8] name "y"
+  return %y
+)";
+  auto whole = [](size_t, size_t s, size_t e) { return static_cast<float>(e % 2) * (s == 3 ? 255.0f : 1.0f); };
+  QuantizeOptions ends;
+  ends.method = Method::MinMax;
+  Quantized exact = quantized_with(kLargest, whole, ends);
+  ASSERT_TRUE(exact.report && exact.report->warnings.size() == 1);
+  EXPECT_NE(exact.report->warnings[0].find(" dB instead of no error; "), std::string::npos)
+      << exact.report->warnings[0];
   Quantized alike = quantized_with(kSum, wave);
   ASSERT_TRUE(alike.report && alike.report->left_out);
   EXPECT_LT(alike.report->left_out->seen_db - alike.report->left_out->unseen_db, 3);
