@@ -311,9 +311,11 @@ bool is_shared(const Rewriter& rw, ValueId x) {
 // take 7.4 instead of 9.6 kcycles, on U85-256 2.4 instead of 5.9.
 bool requantize_by_product(Rewriter& rw, const Node& n) {
   constexpr int64_t kFew = 4096;
+  constexpr int kLeastMacs = 128;  // a product takes three cycles on U55-32, a requantize two
   const ValueId x = n.inputs[0];
   if (!computes_on_codes(rw, n)) return false;
-  if (element_count(rw.type(x).shape) > kFew && !(is_near(rw, x) && is_shared(rw, x))) return false;
+  const bool gains = target_of(rw).macs >= kLeastMacs && is_near(rw, x) && is_shared(rw, x);
+  if (element_count(rw.type(x).shape) > kFew && !gains) return false;
   rw.replace(n, times_one(rw, n.inputs[0], {}, rw.type(n.outputs[0])));
   return true;
 }

@@ -45,6 +45,7 @@ inline bool fits_sram(const Rewriter& rw, const Type& type) {
 
 // Where it comes from is read from DRAM: an input, or part of what SRAM does not hold.
 inline bool comes_from_dram(const Rewriter& rw, ValueId x) {
+  if (target_of(rw).staging_bytes == 0) return false;
   const Node* producer = rw.graph().producer(x);
   for (; producer && (producer->op == Op::Reshape || producer->op == Op::Slice); producer = rw.graph().producer(x))
     x = producer->inputs[0];

@@ -271,9 +271,9 @@ bool pad_before_conv(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// How many groups make one convolution, with zeros between them. The cores compute eight channels at once, so that up to
-// eight cost what one does; four times as much work, with half of the convolutions, pays where there are so few pixels
-// that a convolution mostly waits for DRAM. 32 groups of 4 channels on 14 x 14 take 51 instead of 90 kcycles on
+// How many groups make one convolution, with zeros between them. The cores compute eight channels at once, so that up
+// to eight cost what one does; four times as much work, with half of the convolutions, pays where there are so few
+// pixels that a convolution mostly waits for DRAM. 32 groups of 4 channels on 14 x 14 take 51 instead of 90 kcycles on
 // U55-128 and 18 instead of 29 on U85-256; 104 groups of 2 on 3 x 4 take 8.5 instead of 28, and 6.9 instead of 64.
 int64_t groups_at_once(const Rewriter& rw, int64_t groups, int64_t in, int64_t out, int64_t taps, int64_t pixels) {
   constexpr int64_t kChannels = 8;

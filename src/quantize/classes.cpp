@@ -216,7 +216,10 @@ void align_resizes(const Context& c, Classes& classes) {
     if (from.pinned || !read_only_by(c, from, id)) continue;
     Type fine = type_of(c, from);
     const Type coarse = type_of(c, classes.drafts[own]);
-    auto shift = static_cast<int>(std::floor(std::log2(coarse.scale() / fine.scale())));
+    // What a slightly smaller range cuts off, the result's would cut off as well.
+    constexpr double kNear = 0.9;
+    const double ratio = coarse.scale() / fine.scale();
+    const auto shift = ratio < 1 && ratio > kNear ? 0 : static_cast<int>(std::floor(std::log2(ratio)));
     if (fine.dtype != coarse.dtype || shift < 0 || shift > 7 || fine.zero_point() % (int64_t{1} << shift) != 0)
       continue;
     from.range = range_of(quantized(fine.dtype, {}, std::ldexp(coarse.scale(), -shift), fine.zero_point()));

@@ -206,10 +206,10 @@ TEST(Quantize, steps_with_the_same_weights_have_one_set_of_scales) {
   EXPECT_GT(type_of(net.graph, "in_cos").scale(), 5 * type_of(net.graph, "in_sin").scale());
 }
 
-// conv -> bilinear resize -> concat with a wider value, whose type the resize takes.
+// conv -> bilinear resize -> concat with another value, of a wider range by default, whose type the resize takes.
 struct Upsampled : Net {
   ValueId y;
-  explicit Upsampled(bool shared) {
+  explicit Upsampled(bool shared, float factor = 9) {
     ValueId x = input({1, 4, 4, 4});
     y = conv(x, 4, "y", {{Key::ActMin, 0.0}});
     auto twice = [&](ValueId v, std::string mode, std::string name) {
@@ -217,7 +217,7 @@ struct Upsampled : Net {
           Op::Resize, {v},
           {{Key::Size, Ints{8, 8}}, {Key::Mode, mode}, {Key::AlignCorners, false}, {Key::Scales, Doubles{0, 0}}}, name);
     };
-    ValueId wide = node(Op::Mul, {twice(x, "nearest", "near"), constant({1}, {9})}, {}, "wide");
+    ValueId wide = node(Op::Mul, {twice(x, "nearest", "near"), constant({1}, {factor})}, {}, "wide");
     ValueId cat = node(Op::Concat, {twice(y, "bilinear", "up"), wide}, {{Key::Axis, int64_t{1}}}, "cat");
     graph.add_output(unary(cat, "abs"));
     if (shared) graph.add_output(unary(y, "tanh"));
@@ -232,6 +232,18 @@ TEST(Quantize, a_bilinear_resize_is_between_scales_that_differ_by_a_power_of_two
   EXPECT_GE(ratio, 2);
   EXPECT_EQ(std::exp2(std::round(std::log2(ratio))), ratio);
   EXPECT_EQ(type_of(net.graph, "y").zero_point(), -128);
+}
+
+TEST(Quantize, a_bilinear_resize_cuts_off_before_what_it_would_cut_off_after) {
+  const auto ratio = [](bool shared, float factor) {
+    Upsampled net(shared, factor);
+    run(net, net.samples());
+    return type_of(net.graph, "cat").scale() / type_of(net.graph, "y").scale();
+  };
+  EXPECT_GT(ratio(true, 0.5F), 0.9);
+  EXPECT_LT(ratio(true, 0.5F), 1);
+  EXPECT_EQ(ratio(false, 0.5F), 1);
+  EXPECT_LT(ratio(false, 0.2F), 0.9);  // that would be too much
 }
 
 TEST(Quantize, a_bilinear_resize_leaves_its_operand_to_other_readers) {
