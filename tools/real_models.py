@@ -21,6 +21,7 @@ import sys
 import textwrap
 import warnings
 
+from architectures import name_torchvision_kernels, read_lines
 from judge import ROOT, Verdict, array, figures, judge, leaves, write_case
 from peer_files import SYSTEM, find_model, isolated, quantized_module
 
@@ -34,32 +35,25 @@ EXPORT_SECONDS = 400
 COMPILE_SECONDS = 300
 
 
-def read_lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 # ---- building
 
 
-def torchvision_kernels():
-    """torchvision's own kernels need CUDA's libraries, and without them its import fails on these names."""
-    import torch
-
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-
-
 def make(name, folder):
-    """Writes the case, and what the page says about the network."""
+    """In a process of its own."""
     import torch
 
     warnings.filterwarnings("ignore")
-    torchvision_kernels()
+    name_torchvision_kernels()
     from real_model_list import MODELS
 
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    build, package, what, trained = MODELS[name]
+    write(MODELS[name], folder)
+
+
+def write(entry, folder):
+    """The case, and what the page says about the network."""
+    build, package, what, trained = entry
     module, draw = build()
     module = module.eval().requires_grad_(False)
     parameters = sum(x.numel() for x in module.state_dict().values() if x.is_floating_point())
