@@ -127,6 +127,7 @@ Result<void> check_rewriting(const Graph& imported, const Pipeline& pipeline) {
   constexpr double kBudget = 1e9;  // multiply-accumulates: a twentieth of a second
   const bool state = std::ranges::any_of(std::views::iota(size_t{0}, imported.inputs().size()),
                                          [&](size_t i) { return imported.input_port(i).role != Port::Role::User; });
+  const StorageReuse reuse;
   const size_t given = pipeline.samples->inputs.size();
   size_t count = state ? 1 : std::min(kMost, given);
   while (count > 1 && work_of(imported) * static_cast<double>(count) > kBudget) --count;

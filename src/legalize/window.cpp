@@ -34,9 +34,9 @@ bool widen_window_to_2d(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// A window op on a column, [N,C,H,1]  ->  the same on a row, [N,C,1,H]. The cores compute rows in wider blocks, and bound
-// the height of a kernel but not its width. Ten layers on 1,024 samples of sound: 148 -> 90 kcycles on U55-128, 77 -> 37
-// on U85-256.
+// A window op on a column, [N,C,H,1]  ->  the same on a row, [N,C,1,H]. The cores compute rows in wider blocks, and
+// bound the height of a kernel but not its width. Ten layers on 1,024 samples of sound: 148 -> 90 kcycles on U55-128,
+// 77 -> 37 on U85-256.
 bool turn_column_to_row(Rewriter& rw, const Node& n) {
   const Shape in = rw.type(n.inputs[0]).shape;
   const Type out = rw.type(n.outputs[0]);
@@ -375,8 +375,8 @@ std::span<const Rule> window_rules() {
   static const Rule kRules[] = {
       {"widen-window-to-2d", ops_where([](const OpInfo& op) { return op.traits.window || op.op == Op::ConvTranspose; }),
        widen_window_to_2d},
-      {"turn-column-to-row",
-       ops_where([](const OpInfo& op) { return op.traits.window || op.op == Op::ConvTranspose; }), turn_column_to_row},
+      {"turn-column-to-row", ops_where([](const OpInfo& op) { return op.traits.window || op.op == Op::ConvTranspose; }),
+       turn_column_to_row},
       {"conv-by-planes", {Op::Conv}, conv_by_planes},
       {"plain-adaptive-pool", {Op::AdaptiveAvgPool, Op::AdaptiveMaxPool}, plain_adaptive_pool},
       {"count-padding", {Op::AvgPool}, count_padding},

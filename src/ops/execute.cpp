@@ -6,7 +6,6 @@
 #include "ops/infer.h"
 #include "ops/kernels.h"
 #include "ops/ops.h"
-#include "ops/storage.h"
 #include "support/check.h"
 
 namespace swoop {

@@ -82,6 +82,17 @@ class Storage {
   bool owned_ = true;
 };
 
+// Large blocks that tensors let go are kept for the tensors that follow, in any thread, as long as there is one of
+// these: for a run, or for several that follow one another. Fresh memory is slow, because the kernel clears every page
+// of it (whisper-tiny's encoder asks for 54 MB twelve times).
+class StorageReuse {
+ public:
+  StorageReuse();
+  ~StorageReuse();
+  StorageReuse(const StorageReuse&) = delete;
+  StorageReuse& operator=(const StorageReuse&) = delete;
+};
+
 // An array during float execution. Floats are f32; integers i64; booleans one byte. Row-major.
 struct Tensor {
   DType dtype = DType::F32;  // F32, I64 or Bool

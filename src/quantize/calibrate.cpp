@@ -277,6 +277,7 @@ std::vector<ValueId> parts_of_output(const Graph& graph, ValueId id) {
 
 Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKernels* opaque,
                            std::optional<Measured>* without_last, Covariances* covariances) {
+  const StorageReuse reuse;
   Measured measured;
   Watch watch(graph, measured, opaque, covariances);
   // A branch that no sample takes, and the body of a loop that none gets into, still need ranges: then each runs on
@@ -304,6 +305,7 @@ Result<Measured> calibrate(const Graph& graph, const Samples& samples, OpaqueKer
 
 Result<std::vector<Measured>> calibrate_without_each(const Graph& graph, const Samples& samples, size_t count,
                                                      OpaqueKernels* opaque) {
+  const StorageReuse reuse;
   std::vector<Measured> measured(count);
   std::deque<Watch> watches;
   for (Measured& one : measured) watches.emplace_back(graph, one, opaque);

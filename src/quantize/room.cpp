@@ -130,6 +130,7 @@ Result<std::optional<LeftOut>> choose_room(const Graph& prepared, const Samples&
   // dB. One sample errs: with a gain of 0.5, two of three networks that got more room for it were worse with 32 others.
   constexpr double kLoses = 1, kGains = 1.5;
   constexpr double kLess = 0.25;
+  const StorageReuse reuse;
   const RoomJudge judge(prepared, request);
   const Fold last{samples.inputs.back(), others, request.measured.last_outputs};
   TRY_ASSIGN(Judgement best, judgement(judge, last, request.measured, kUsual));

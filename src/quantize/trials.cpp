@@ -20,6 +20,7 @@ Trials::Trials(const Graph& prepared, const Samples& samples, const Measured& me
       exact_(measured.first_outputs) {}
 
 Result<std::vector<Noise>> Trials::noise(const Graph& quantized, size_t samples, OutputGroups* groups) const {
+  const StorageReuse reuse;
   const size_t count = std::min(samples, samples_.size());
   ConstantTensors constants(quantized);
   std::vector<Result<std::vector<Tensor>>> outputs(count, std::vector<Tensor>());

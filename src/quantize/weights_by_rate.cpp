@@ -334,6 +334,7 @@ Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samp
                                       Spending spending) {
   constexpr int kTrials = 4;
   constexpr double kWorthwhile = 0.99;
+  const StorageReuse reuse;
   const double hint = request.weight_rate.value_or(0);
   const auto typed_at = [&](double rate) {
     request.weight_rate = rate;
