@@ -32,6 +32,14 @@ Turn turn_of(const Shape& shape, const Ints& perm) {
   return {planes, element_count(shape) / planes};
 }
 
+// The same of each of several images, whose number comes first.
+std::pair<int64_t, Turn> turns_of(const Shape& shape, const Ints& perm) {
+  if (perm.size() < 3 || perm[0] != 0) return {1, turn_of(shape, perm)};
+  Ints rest;
+  for (size_t i = 1; i < perm.size(); ++i) rest.push_back(perm[i] - 1);
+  return {shape[0], turn_of(Shape(shape.begin() + 1, shape.end()), rest)};
+}
+
 // Into how long pieces a plane is cut: as near to `best` as its size allows, but no shorter than half of it and no
 // longer than 8 times; 0: not at all.
 int64_t piece_of(int64_t pixels, int64_t best) {
@@ -48,13 +56,16 @@ int64_t brick_of(const Rewriter& rw, const Type& type) {
 
 // transpose of an input, [planes, pixels] -> [pixels, planes]  ->  a convolution that reads a piece of every plane at
 // once, the pixels of a piece as channels, and writes each of them to its place. The weights are ones and zeros, so the
-// codes stay. U85-256, planes of 64 x 64 in DRAM: 2 planes 80 -> 6 kcycles, 4 planes 80 -> 14, 8 planes 82 -> 40.
+// codes stay. U85-256, planes of 64 x 64 in DRAM: 2 planes 80 -> 6 kcycles, 4 planes 80 -> 14, 8 planes 82 -> 40. Of
+// several images, one after the other, each has its own rows of the convolution's result.
 bool turn_planes_by_conv(Rewriter& rw, const Node& n) {
   const Type in = rw.type(n.inputs[0]), out = rw.type(n.outputs[0]);
   if (!facts_of(rw).slow_narrow_inputs || !enters(rw, n.inputs[0]) || !only_moves(rw, n)) return false;
   if (!computes_on_codes(rw, n)) return false;
-  auto [planes, pixels] = turn_of(in.shape, n.ints(Key::Perm));
+  auto [images, turn] = turns_of(in.shape, n.ints(Key::Perm));
+  auto [planes, pixels] = turn;
   if (planes == 0 || planes > kMostPlanes || planes * pixels < kFewElements) return false;
+  if (images > 1 && planes > facts_of(rw).max_stride) return false;
   int64_t piece = piece_of(pixels, brick_of(rw, in));
   if (piece == 0 || pixels / piece > facts_of(rw).max_axis) return false;
   // In 16 bits twos of a half: what regor makes of a scale of one there, and of the next scale, is wrong, or a copy is
@@ -63,8 +74,9 @@ bool turn_planes_by_conv(Rewriter& rw, const Node& n) {
   Kernel places(planes * piece, planes, 1, piece, quantized(DType::I8, {}, 1.0 / one, 0));
   for (int64_t plane = 0; plane < planes; ++plane)
     for (int64_t i = 0; i < piece; ++i) places.at(i * planes + plane, plane, 0, i) = one;
-  ValueId x = reshape(rw, n.inputs[0], {1, planes, pixels / piece, piece});
-  rw.replace(n, reshape(rw, conv_last(rw, x, weights(rw, places, "places"), kNone, {}, out), out.shape));
+  ValueId x = reshape(rw, n.inputs[0], {1, images * planes, pixels / piece, piece});
+  const Placement each{{images > 1 ? planes : 1, 1}, {0, 0, 0, 0}, 1};
+  rw.replace(n, reshape(rw, conv_last(rw, x, weights(rw, places, "places"), kNone, each, out), out.shape));
   return true;
 }
 
