@@ -140,7 +140,7 @@ def on_host(counts, reasons=()):
 
 
 def sentence(text):
-    return " ".join(text.split())[-140:].replace("|", "/")
+    return " ".join(text.split())[:140].replace("|", "/")
 
 
 def our_row(verdict):
