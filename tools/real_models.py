@@ -140,7 +140,7 @@ def on_host(counts, reasons=()):
 
 
 def sentence(text):
-    return " ".join(text.split())[-140:].replace("|", "/")
+    return " ".join(text.split())[:140].replace("|", "/")
 
 
 def our_row(verdict):
@@ -172,7 +172,7 @@ def table(cache):
         f"calibration samples, with default options. SQNR is that of the worst output against PyTorch's float outputs, on {HELD_OUT} inputs that neither has seen: photographs, printed text, synthetic "
         "speech, sentences. ExecuTorch's is that of its quantized module, run by PyTorch; swoop's is that of the finished file. Cycles are regor's estimate for both. A file with operators on the host "
         "has a cycle count for its NPU regions only. Seconds are of the processor: with swoop those of the whole compile, check included; with ExecuTorch quantization and lowering, without its imports. "
-        "What did not finish had that many seconds of the clock, on a machine that others used as well. "
+        "What did not finish had that many seconds of the clock, on a machine that others used as well; rows that say \"not run\" were not measured. "
         "`tools/real_models.py` makes this page.")
     lines = ["# Real networks", "", *textwrap.wrap(introduction, 118), "",
              f"Measured on {datetime.date.today()}: {len(compiled)} of {len(ours)} builds compile, {sum(v.regions == 1 and not v.reasons for v in compiled)} of them to one region with nothing on the host.", "",
