@@ -127,6 +127,8 @@ bool copy_input_before_slices(Rewriter& rw, const Node& n) {
   for (const Use& use : rw.value(x).uses)
     if (use.node != kNone && rw.graph().node(use.node).op == Op::Slice) slices.push_back(use.node);
   if (slices.size() < kFew) return false;
+  for (NodeId id = n.prev; id != kNone; id = rw.graph().node(id).prev)
+    if (std::ranges::find(slices, id) != slices.end()) return false;  // the copy stands before the first of them
   const ValueId near = copied(rw, x);
   for (NodeId slice : slices) rw.set_input(rw.graph().node(slice), 0, near);
   return true;
