@@ -352,6 +352,19 @@ def test_open_sizes_that_do_not_fit_are_refused(flags, sentence, dynamic, tmp_pa
     assert done.returncode == 1 and sentence in done.stderr and not (tmp_path / "x.pte").exists()
 
 
+def test_a_port_with_more_bits_than_io_asks_for_is_a_warning(tmp_path):
+    torch.manual_seed(0)
+    module = torch.nn.Linear(3, 3).requires_grad_(False)
+    module.weight.mul_(torch.tensor([[1000.0], [100.0], [1.0]]))  # in different units
+    torch.export.save(torch.export.export(module, (torch.ones(1, 3),)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "samples.npz", input=torch.randn(20, 1, 3).numpy())
+    flags = ["--calibrate", tmp_path / "samples.npz", "--precision", "int8"]
+    codes, _ = compile_model(tmp_path / "model.pt2", tmp_path, "ethos-u55-128", *flags, "--io", "int8")
+    floats, _ = compile_model(tmp_path / "model.pt2", tmp_path, "ethos-u55-128", *flags, "--io", "int8,float")
+    assert codes["outputs"][0]["dtype"] == "int16" and any("output out0 is int16: it has more bits" in text for text in codes["warnings"])
+    assert not any("wide-port" in text for text in floats["warnings"])
+
+
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 @pytest.mark.parametrize("flags, dtypes, last", [
     (["--io", "int8"], ("int8", "int8"), False), (["--io", "uint8"], ("uint8", "uint8"), False),

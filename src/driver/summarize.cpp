@@ -119,6 +119,15 @@ void add_quantization(Summary& s, const QuantizeReport& report) {
   s.warnings.insert(s.warnings.end(), report.warnings.begin(), report.warnings.end());
 }
 
+void add_wide_ports(Summary& s, std::string_view kind, const std::vector<PortSummary>& ports, PortNumbers numbers) {
+  if (numbers == PortNumbers::Float) return;
+  for (const PortSummary& port : ports)
+    if (port.scale && (port.dtype == "int16" || port.dtype == "int32"))
+      s.warnings.push_back(
+          with_code(fmt::format("{} {} is {}: it has more bits than --io asks for", kind, port.name, port.dtype),
+                    Code::WidePort));
+}
+
 std::string repaired_text(std::span<const NpuFault> repairs) {
   return with_code(fmt::format("repaired the NPU program in {} place{}, which costs a little time there; the "
                                "first: {}: {}",
@@ -153,6 +162,10 @@ Summary summarize(const Graph& graph, const Pipeline& pipeline, const std::vecto
   for (const CompiledRegion& region : regions)
     if (!region.repairs.empty()) s.warnings.push_back(repaired_text(region.repairs));
   if (pipeline.quantized) add_quantization(s, *pipeline.quantized);
+  if (pipeline.quantized && options.quantize.precision != Precision::Int16) {
+    add_wide_ports(s, "input", s.inputs, options.ports.inputs);
+    add_wide_ports(s, "output", s.outputs, options.ports.outputs);
+  }
   return s;
 }
 

@@ -43,6 +43,10 @@ constexpr CodeInfo kCodes[] = {
      "Ask for more with --min-sqnr or --precision int16. If that does not help, the model itself turns small "
      "differences "
      "of its inputs into large ones."},
+    {"wide-port",
+     "--io asks for codes of 8 bits, and an input or output has more: 8 would lose a part of it, or --quantize-config "
+     "names it.",
+     "Read the type from the summary, or let the host convert that side: --io int8,float."},
     {"branch", "A branch of torch.cond has an operator that the NPU does not run, so the host chooses the branch.",
      "Keep both branches to operators of `swoop ops`."},
     {"differs",

@@ -22,6 +22,7 @@ enum class Code {
   Inexact,
   Finer,
   Noisy,
+  WidePort,
   // reasons of host operators
   Branch,
   Differs,
