@@ -63,6 +63,10 @@ CASES = {
     "any_factor": (Model(lambda s, x: functional.interpolate(x, scale_factor=1.7, mode="bilinear")), (1, 4, 6, 9), [], 34),
     "odd_nearest": (Model(lambda s, x: functional.interpolate(functional.interpolate(x, scale_factor=3.4), scale_factor=2.1)), (1, 4, 2, 2), [], 38),
     "permuted": (Model(lambda s, x: x[:, s.order], order=torch.randperm(80, generator=torch.Generator().manual_seed(1))), (1, 80, 3), [], 39),
+    "pixel_shuffle": (Model(lambda s, x: functional.pixel_shuffle(s.conv(x), 3), conv=nn.Conv2d(4, 18, 3)), (2, 4, 7, 9), [], 35),
+    "pixel_shuffle_of_16_bits": (Model(lambda s, x: functional.pixel_shuffle(x, 2)), (1, 12, 5, 7), INT16, 75),
+    "pixel_unshuffle": (Model(lambda s, x: functional.pixel_unshuffle(x, 2)), (2, 3, 10, 14), [], 36),
+    "pixel_unshuffle_of_16_bits": (Model(lambda s, x: functional.pixel_unshuffle(x, 3)), (1, 5, 9, 15), INT16, 75),
     "two_runs": (Model(lambda s, x: x[:, :, s.order], order=torch.tensor([[2, 3], [4, 0]])), (1, 3, 5), [], 40),
     "dilation": (nn.Conv2d(16, 16, 3, padding=24, dilation=24), (1, 16, 8, 8), [], 30),
 }

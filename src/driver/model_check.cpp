@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <ranges>
 
 #include "accuracy/accuracy.h"
 
@@ -125,8 +124,8 @@ Result<void> check_sample(const Graph& imported, const Pipeline& pipeline, size_
 Result<void> check_rewriting(const Graph& imported, const Pipeline& pipeline) {
   constexpr size_t kMost = 4;
   constexpr double kBudget = 1e9;  // multiply-accumulates: a twentieth of a second
-  const bool state = std::ranges::any_of(std::views::iota(size_t{0}, imported.inputs().size()),
-                                         [&](size_t i) { return imported.input_port(i).role != Port::Role::User; });
+  bool state = false;
+  for (size_t i = 0; i < imported.inputs().size(); ++i) state |= imported.input_port(i).role == Port::Role::State;
   const StorageReuse reuse;
   const size_t given = pipeline.samples->inputs.size();
   size_t count = state ? 1 : std::min(kMost, given);
