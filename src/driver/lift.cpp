@@ -18,7 +18,8 @@ constexpr double kWorthDb = 6;             // what all that int16 has to gain wh
 constexpr double kMostCycles = 1.1;        // times those of the first file
 constexpr int64_t kFewCycles = 10'000;     // more are taken in any case: some 10 microseconds
 constexpr int kTries = 3;                  // the last raises all that there is
-constexpr int64_t kMostMacs = 30'000'000;  // a trial of each layer of a larger model takes seconds
+constexpr int64_t kMostMacs = 30'000'000;  // a trial of each layer of a larger model takes seconds,
+constexpr size_t kMostValues = 500;        // and so do as many trials of as many layers: 1,300 took a minute
 
 bool may_lift(const Pipeline& pipeline) {
   const CompileOptions& options = pipeline.options;
@@ -47,7 +48,8 @@ std::string raised_layers_text(const QuantizeReport& report) {
 
 void Lift::begin(const Pipeline& pipeline, const Summary& summary) {
   const std::optional<double> worst = worst_sqnr(summary);
-  open_ = may_lift(pipeline) && worst && *worst < kUsefulDb && totals_of(summary).macs <= kMostMacs;
+  open_ = may_lift(pipeline) && worst && *worst < kUsefulDb && totals_of(summary).macs <= kMostMacs &&
+          pipeline.quantized->values.size() <= kMostValues;
   if (!open_) return;
   broken_ = broken_gates(summary, pipeline.options).size();
   first_ = figures_of(summary);
