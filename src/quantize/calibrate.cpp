@@ -265,13 +265,19 @@ ValueId origin(const Graph& graph, ValueId id) {
   return id;
 }
 
+// Nested concats reach a value on many ways, so that each is asked once.
 std::vector<ValueId> parts_of_output(const Graph& graph, ValueId id) {
-  id = origin(graph, id);
-  const Node* node = graph.producer(id);
-  if (!node || node->op != Op::Concat) return {id};
-  std::vector<ValueId> parts;
-  for (ValueId input : node->inputs)
-    for (ValueId part : parts_of_output(graph, input)) parts.push_back(part);
+  std::vector<ValueId> parts, asked{origin(graph, id)};
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const Node* node = graph.producer(asked[i]);
+    if (!node || node->op != Op::Concat) {
+      parts.push_back(asked[i]);
+      continue;
+    }
+    for (ValueId input : node->inputs)
+      if (const ValueId from = origin(graph, input); std::ranges::find(asked, from) == asked.end())
+        asked.push_back(from);
+  }
   return parts;
 }
 

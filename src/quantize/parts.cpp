@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <set>
 #include <span>
+#include <tuple>
 
 #include "quantize/choices.h"
 #include "quantize/range.h"
@@ -49,23 +52,39 @@ const Node* joined_before(const Graph& graph, const Node& node, ValueId input) {
   return node.op == Op::Concat && before && before->op == Op::Concat ? before : nullptr;
 }
 
-// Of a concat, with those of the concats before it, or of a choice.
-std::vector<Part> parts_of(const Graph& graph, const Measured& measured, const Node& node) {
-  std::vector<Part> parts;
+Part widened(Part part, const Part& by) {
+  return {std::min(part.min, by.min), std::max(part.max, by.max), part.deviation};
+}
+
+// A concat before another, and what pads it on its way there: nested concats reach one on many ways.
+using Visited = std::set<std::tuple<NodeId, double, double>>;
+
+void add_parts(const Graph& graph, const Measured& measured, const Node& node, const Part& padding, Visited& seen,
+               std::vector<Part>& parts) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (static_cast<int>(i) == info(node.op).traits.selector) continue;
-    ValueId from = origin(graph, node.inputs[i]);
+    const ValueId from = origin(graph, node.inputs[i]);
+    const Part around = padded(padding, graph, node.inputs[i]);
     if (const Node* before = joined_before(graph, node, from)) {
-      for (const Part& part : parts_of(graph, measured, *before)) parts.push_back(padded(part, graph, node.inputs[i]));
+      if (seen.insert({before->id, around.min, around.max}).second)
+        add_parts(graph, measured, *before, around, seen, parts);
     } else if (graph.value(from).constant) {
       Tensor tensor = to_tensor(graph.value(from));
       Statistics s;
       if (tensor.dtype == DType::F32) s.add(tensor.as<float>());
-      parts.push_back(padded(part_of(s), graph, node.inputs[i]));
+      parts.push_back(widened(part_of(s), around));
     } else if (from < measured.values.size()) {
-      parts.push_back(padded(part_of(measured.values[from]), graph, node.inputs[i]));
+      parts.push_back(widened(part_of(measured.values[from]), around));
     }
   }
+}
+
+// Of a concat, with those of the concats before it, or of a choice.
+std::vector<Part> parts_of(const Graph& graph, const Measured& measured, const Node& node) {
+  constexpr double kNothing = std::numeric_limits<double>::infinity();
+  Visited seen;
+  std::vector<Part> parts;
+  add_parts(graph, measured, node, {kNothing, -kNothing}, seen, parts);
   return parts;
 }
 

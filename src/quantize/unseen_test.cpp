@@ -1,4 +1,5 @@
 // Values that samples say little about: masks, zeros, state, views that stay float, and parts that others would drown.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -334,6 +335,19 @@ TEST(Unseen, samples_that_do_not_prepare_for_the_last_are_too_few) {
   ASSERT_TRUE(alike.report && alike.report->left_out);
   EXPECT_LT(alike.report->left_out->seen_db - alike.report->left_out->unseen_db, 3);
   EXPECT_TRUE(alike.report->warnings.empty());
+}
+
+// As a recurrence is that writes its steps into one tensor: the first values are reached on 2^40 ways.
+TEST(Unseen, concats_of_concats_take_no_longer_than_there_are) {
+  std::string text = "graph \"g\" (%x: f32[8], %z: f32[8])\n  %c0 = add %x, %z : f32[8]\n";
+  for (int i = 0; i < 40; ++i)
+    text += fmt::format(
+        "  %a{0} = slice %c{0} axis=0 start=0 end=4 step=1 : f32[4]\n"
+        "  %b{0} = slice %c{0} axis=0 start=4 end=8 step=1 : f32[4]\n"
+        "  %c{1} = concat %b{0}, %a{0} axis=0 : f32[8]\n",
+        i, i + 1);
+  Quantized q = quantized_with(text + "  return %c40\n", wave);
+  EXPECT_TRUE(q.report);
 }
 
 TEST(Unseen, one_sample_that_is_far_from_many_is_a_warning) {

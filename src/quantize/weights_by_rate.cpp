@@ -332,7 +332,7 @@ Result<std::vector<Noise>> noise_to_judge(const Graph& prepared, const Samples& 
 
 Result<Confirmed> confirm_weight_rate(const Graph& prepared, const Samples& samples, TypeRequest& request,
                                       Spending spending) {
-  constexpr int kTrials = 4;
+  constexpr int kTrials = 6;
   constexpr double kWorthwhile = 0.99;
   const StorageReuse reuse;
   const double hint = request.weight_rate.value_or(0);
