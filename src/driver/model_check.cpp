@@ -124,11 +124,9 @@ Result<void> check_sample(const Graph& imported, const Pipeline& pipeline, size_
 Result<void> check_rewriting(const Graph& imported, const Pipeline& pipeline) {
   constexpr size_t kMost = 4;
   constexpr double kBudget = 1e9;  // multiply-accumulates: a twentieth of a second
-  bool state = false;
-  for (size_t i = 0; i < imported.inputs().size(); ++i) state |= imported.input_port(i).role == Port::Role::State;
   const StorageReuse reuse;
   const size_t given = pipeline.samples->inputs.size();
-  size_t count = state ? 1 : std::min(kMost, given);
+  size_t count = has_state(imported) ? 1 : std::min(kMost, given);
   while (count > 1 && work_of(imported) * static_cast<double>(count) > kBudget) --count;
   for (size_t i = 0; i < count; ++i) TRY(check_sample(imported, pipeline, i));
   return {};

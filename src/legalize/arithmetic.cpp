@@ -296,16 +296,6 @@ bool where_to_threshold(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// Whether something else reads x, or what it is a part of: then its requantize cannot become part of what computes it.
-bool is_shared(const Rewriter& rw, ValueId x) {
-  for (;;) {
-    if (!rw.used_once(x)) return true;
-    const Node* producer = rw.graph().producer(x);
-    if (!producer || (producer->op != Op::Slice && producer->op != Op::Reshape)) return false;
-    x = producer->inputs[0];
-  }
-}
-
 // quantize(x) of a few codes  ->  x * 1 into that type: a product has no fixed cost, where a requantize is a pool (64
 // elements on U55-128: 64 against 272 cycles). In SRAM it costs less for many elements, too: 24 x 24 x 16 on U55-128
 // take 7.4 instead of 9.6 kcycles, on U85-256 2.4 instead of 5.9.
@@ -314,7 +304,8 @@ bool requantize_by_product(Rewriter& rw, const Node& n) {
   constexpr int kLeastMacs = 128;  // a product takes three cycles on U55-32, a requantize two
   const ValueId x = n.inputs[0];
   if (!computes_on_codes(rw, n)) return false;
-  const bool gains = target_of(rw).macs >= kLeastMacs && is_near(rw, x) && is_shared(rw, x);
+  // Of what something else reads, too, the requantize cannot become part of what computes it.
+  const bool gains = target_of(rw).macs >= kLeastMacs && is_near(rw, x) && is_shared(rw, x, true);
   if (element_count(rw.type(x).shape) > kFew && !gains) return false;
   rw.replace(n, times_one(rw, n.inputs[0], {}, rw.type(n.outputs[0])));
   return true;

@@ -26,11 +26,29 @@ inline std::vector<Op> axis_ops() {
 // cycles per element, over the width 0.3 to 0.5, and any and all are maxima too. A sum over channels is a convolution.
 inline bool wants_width(Op op) { return info(op).traits.reduction && op != Op::Sum && op != Op::Mean; }
 
+// What a value is in another shape, or with `parts` a part of.
+inline bool is_view(const Node* producer, bool parts) {
+  return producer && (producer->op == Op::Reshape || (parts && producer->op == Op::Slice));
+}
+inline ValueId viewed(const Rewriter& rw, ValueId x, bool parts = false) {
+  for (const Node* n = rw.graph().producer(x); is_view(n, parts); n = rw.graph().producer(x)) x = n->inputs[0];
+  return x;
+}
+
+// Whether others read the value too, or what it is a view of.
+inline bool is_shared(const Rewriter& rw, ValueId x, bool parts = false) {
+  for (const Node* n = rw.graph().producer(x); is_view(n, parts); n = rw.graph().producer(x)) {
+    if (!rw.used_once(x)) return true;
+    x = n->inputs[0];
+  }
+  return !rw.used_once(x);
+}
+
 // An input of the model, as floats or as codes, in any shape: no operation of the NPU makes it.
 inline bool enters(const Rewriter& rw, ValueId x) {
-  const Node* producer = rw.graph().producer(x);
-  for (; producer && producer->op == Op::Reshape; producer = rw.graph().producer(x)) x = producer->inputs[0];
+  x = viewed(rw, x);
   if (rw.value(x).constant) return false;
+  const Node* producer = rw.graph().producer(x);
   return !producer || (producer->op == Op::Quantize && !rw.type(producer->inputs[0]).quantized());
 }
 
@@ -46,9 +64,7 @@ inline bool fits_sram(const Rewriter& rw, const Type& type) {
 // Where it comes from is read from DRAM: an input, or part of what SRAM does not hold.
 inline bool comes_from_dram(const Rewriter& rw, ValueId x) {
   if (target_of(rw).staging_bytes == 0) return false;
-  const Node* producer = rw.graph().producer(x);
-  for (; producer && (producer->op == Op::Reshape || producer->op == Op::Slice); producer = rw.graph().producer(x))
-    x = producer->inputs[0];
+  x = viewed(rw, x, true);
   return enters(rw, x) || !fits_sram(rw, rw.type(x));
 }
 

@@ -78,16 +78,6 @@ bool join_dims(Rewriter& rw, const Node& n) {
   return true;
 }
 
-// Whether others read the value too, in whatever shape.
-bool is_shared(const Rewriter& rw, ValueId id) {
-  while (true) {
-    if (rw.value(id).uses.size() > 1) return true;
-    const Node* producer = rw.graph().producer(id);
-    if (!producer || producer->op != Op::Reshape) return false;
-    id = producer->inputs[0];
-  }
-}
-
 // a op b, [..., n, 1] and [..., 1, m] say, of which others read one too  ->  with one of them repeated beforehand. For
 // the core it is best to keep the channels.
 bool repeat_one_operand(Rewriter& rw, const Node& n) {

@@ -82,13 +82,8 @@ bool widen_narrow_operand(Rewriter& rw, const Node& n) {
 
 // Whether regor copies it into a concat: something else reads it, or it is a part of something.
 bool is_copied(const Rewriter& rw, ValueId x) {
-  for (;;) {
-    if (!rw.used_once(x)) return true;
-    const Node* producer = rw.graph().producer(x);
-    if (producer && producer->op == Op::Slice) return true;
-    if (!producer || producer->op != Op::Reshape) return false;
-    x = producer->inputs[0];
-  }
+  const Node* producer = rw.graph().producer(viewed(rw, x));
+  return is_shared(rw, x) || (producer && producer->op == Op::Slice);
 }
 
 // The same codes, by a maximum with the lowest one.

@@ -125,6 +125,13 @@ ValueId plain_pool(Rewriter& rw, Op pool, ValueId x, Ints kernel, Ints stride, T
   return rw.make(pool, {x}, std::move(attrs), std::move(out));
 }
 
+// In 16 bits two halves: what regor makes of a scale of one there, and of the next scale, is wrong, or a copy is needed
+// between them (UnitRescales of npu/defects.cpp).
+One one_for(const Type& moved) {
+  const int8_t code = moved.dtype == DType::I16 ? 2 : 1;
+  return {code, quantized(DType::I8, {}, 1.0 / code, 0)};
+}
+
 ValueId ones(Rewriter& rw, int64_t channels, int64_t height, int64_t width, double divisor) {
   Type type = quantized(DType::I8, {channels, height, width, 1}, 1.0 / divisor, 0);
   return codes(rw, type, std::vector<int64_t>(static_cast<size_t>(channels * height * width), 1), "ones");

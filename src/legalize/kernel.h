@@ -29,6 +29,13 @@ struct Kernel {
 // group; none when they are not constants quantized per tensor or along O.
 std::optional<Kernel> kernel_of(const Rewriter& rw, const Node& n);
 
+// What stands for one in weights that move codes of `moved` and leave them as they are.
+struct One {
+  int8_t code;
+  Type weight;
+};
+One one_for(const Type& moved);
+
 // With the outputs' scales repeated when there are several times as many outputs as scales.
 ValueId weights(Rewriter& rw, const Kernel& kernel, std::string_view name);
 ValueId weights_first(Rewriter& rw, const Kernel& kernel, std::string_view name);  // [O,I,H,W]

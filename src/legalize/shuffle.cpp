@@ -127,14 +127,14 @@ bool pixel_shuffle_by_conv(Rewriter& rw, const Node& n) {
   const int64_t inputs = in.shape[1], each = columns * channels;
   if (in.quant != out.quant || in.dtype == DType::I32 || rows == 1 || inputs * each > kMostPicks) return false;
   if (element_count(out.shape) < kFewPixels) return false;
-  const int8_t one = out.dtype == DType::I16 ? 2 : 1;  // as in turn_planes_by_conv
+  const One one = one_for(out);
   const ValueId last = to_last(rw, x);
   std::vector<ValueId> parts;
   for (int64_t row = 0; row < rows; ++row) {
-    Kernel picks(each, 1, 1, inputs, quantized(DType::I8, {}, 1.0 / one, 0));
+    Kernel picks(each, 1, 1, inputs, one.weight);
     for (int64_t column = 0; column < columns; ++column)
       for (int64_t c = 0; c < channels; ++c)
-        picks.at(column * channels + c, 0, 0, (c * rows + row) * columns + column) = one;
+        picks.at(column * channels + c, 0, 0, (c * rows + row) * columns + column) = one.code;
     parts.push_back(conv_last(rw, last, weights(rw, picks, "picks"), kNone, {}, out));
   }
   const ValueId pixels = concat(rw, std::move(parts), 2);
@@ -159,9 +159,9 @@ bool pixel_unshuffle_by_conv(Rewriter& rw, const Node& n) {
   const int64_t most = facts_of(rw).max_stride;
   if (rows > most || columns > most || picked * picked > kMostPicks || element_count(out.shape) < kFewPixels)
     return false;
-  const int8_t one = out.dtype == DType::I16 ? 2 : 1;  // as in turn_planes_by_conv
-  Kernel picks(picked, rows, columns, channels, quantized(DType::I8, {}, 1.0 / one, 0));
-  for (int64_t o = 0; o < picked; ++o) picks.at(o, o / columns % rows, o % columns, o / (rows * columns)) = one;
+  const One one = one_for(out);
+  Kernel picks(picked, rows, columns, channels, one.weight);
+  for (int64_t o = 0; o < picked; ++o) picks.at(o, o / columns % rows, o % columns, o / (rows * columns)) = one.code;
   const Placement steps{{rows, columns}, {0, 0, 0, 0}, 1};
   const ValueId x = to_last(rw, split->inputs[0]);
   rw.replace(n, to_first(rw, conv_last(rw, x, weights(rw, picks, "picks"), kNone, steps, out)));

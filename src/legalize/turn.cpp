@@ -68,12 +68,10 @@ bool turn_planes_by_conv(Rewriter& rw, const Node& n) {
   if (images > 1 && planes > facts_of(rw).max_stride) return false;
   int64_t piece = piece_of(pixels, brick_of(rw, in));
   if (piece == 0 || pixels / piece > facts_of(rw).max_axis) return false;
-  // In 16 bits twos of a half: what regor makes of a scale of one there, and of the next scale, is wrong, or a copy is
-  // needed between them (UnitRescales of npu/defects.cpp).
-  const int8_t one = out.dtype == DType::I16 ? 2 : 1;
-  Kernel places(planes * piece, planes, 1, piece, quantized(DType::I8, {}, 1.0 / one, 0));
+  const One one = one_for(out);
+  Kernel places(planes * piece, planes, 1, piece, one.weight);
   for (int64_t plane = 0; plane < planes; ++plane)
-    for (int64_t i = 0; i < piece; ++i) places.at(i * planes + plane, plane, 0, i) = one;
+    for (int64_t i = 0; i < piece; ++i) places.at(i * planes + plane, plane, 0, i) = one.code;
   ValueId x = reshape(rw, n.inputs[0], {1, images * planes, pixels / piece, piece});
   const Placement each{{images > 1 ? planes : 1, 1}, {0, 0, 0, 0}, 1};
   rw.replace(n, reshape(rw, conv_last(rw, x, weights(rw, places, "places"), kNone, each, out), out.shape));
@@ -96,7 +94,7 @@ std::optional<ValueId> fetched(Rewriter& rw, ValueId x) {
   const Type in = rw.type(x);
   if (!facts_of(rw).slow_narrow_inputs || in.rank() != 4 || !is_codes(in) || !enters(rw, x)) return std::nullopt;
   if (in.dtype != DType::I8 && in.dtype != DType::I16) return std::nullopt;
-  const int64_t bytes = element_count(in.shape) * static_cast<int64_t>(byte_size(in.dtype));
+  const int64_t bytes = byte_count(in);
   if (bytes < kFewElements || bytes > kMostBytes) return std::nullopt;
   const Shape bricks = bricks_of(rw, in);
   if (bricks.empty()) return std::nullopt;

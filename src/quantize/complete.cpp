@@ -134,7 +134,7 @@ double uncertain_share(const Measured& measured) {
 // The output that one sample takes furthest beyond all others, if none of many like the others would get there: a
 // product of inputs may do so, and the next sample goes further still.
 std::string lone_extreme(const Graph& graph, const Measured& measured) {
-  double furthest = 4.5;  // deviations: of 16 normal numbers, one in 250 is as far from the others
+  double furthest = 4.5;  // deviations: of 16 normal numbers, the largest is as far from the others once in 190 times
   std::string found;
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     const ValueId id = origin(graph, graph.outputs()[i]);

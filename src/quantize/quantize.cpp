@@ -14,6 +14,12 @@
 
 namespace swoop {
 
+bool has_state(const Graph& graph) {
+  for (size_t i = 0; i < graph.inputs().size(); ++i)
+    if (graph.input_port(i).role == Port::Role::State) return true;
+  return false;
+}
+
 bool needs_quantization(const Graph& graph) {
   for (NodeId at : graph.order()) {
     const Node& node = graph.node(at);

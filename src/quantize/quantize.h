@@ -176,6 +176,9 @@ Result<void> check_names(const Graph& model, const FollowingNodes& following, co
 // Whether a scope says how precise a value is: that of the node that computes it, or of one that reads an input.
 bool is_settled(const Graph& graph, ValueId value, const QuantizeOptions& options);
 
+// What a sample gives depends on those before it.
+bool has_state(const Graph& graph);
+
 // True when some op that could be quantized still works on floats: then quantize() has work and samples are needed.
 bool needs_quantization(const Graph& graph);
 

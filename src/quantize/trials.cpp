@@ -6,12 +6,6 @@
 
 namespace swoop {
 
-bool has_state(const Graph& graph) {
-  for (size_t i = 0; i < graph.inputs().size(); ++i)
-    if (graph.input_port(i).role == Port::Role::State) return true;
-  return false;
-}
-
 Trials::Trials(const Graph& prepared, const Samples& samples, const Measured& measured, OpaqueKernels* opaque,
                size_t count)
     : prepared_(prepared),

@@ -9,9 +9,6 @@
 
 namespace swoop {
 
-// What a sample gives depends on those before it.
-bool has_state(const Graph& graph);
-
 class Trials {
  public:
   static constexpr size_t kSamples = Measured::kKept;  // a trial runs the whole graph on each
